@@ -536,6 +536,8 @@ pub(super) fn target(url: &str) -> Result<(Origin, Option<String>), String> {
         (_, Some(rest)) => (true, rest),
         _ => return Err("a target that depends on a variable has no equivalent".to_owned()),
     };
+    // The path as it came, with or without a slash before the variable: `http://$host:8080$request_uri`.
+    let (rest, is_whole_uri) = rest.strip_suffix("$request_uri").map_or((rest, false), |rest| (rest, true));
     let (authority, uri) = if let Some(socket) = rest.strip_prefix("unix:") {
         let (path, uri) = socket.split_once(':').map_or((socket, None), |(path, uri)| (path, Some(uri)));
         (format!("unix:{path}"), uri.filter(|uri| !uri.is_empty()))
@@ -545,9 +547,8 @@ pub(super) fn target(url: &str) -> Result<(Origin, Option<String>), String> {
     };
     let mut origin = Origin { tls, authority, base: String::new() };
     let mut uri = uri.map(str::to_owned);
-    if let Some(base) = uri.as_deref().and_then(|uri| uri.strip_suffix("$request_uri")) {
-        origin.base = encode(base.trim_end_matches('/'))?;
-        uri = None;
+    if is_whole_uri {
+        origin.base = encode(uri.take().unwrap_or_default().trim_end_matches('/'))?;
     }
     if let Some(uri) = uri.as_deref().filter(|uri| uri.contains('?')) {
         return Err(format!("a query in the target's path (`{uri}`) has no equivalent"));

@@ -1,7 +1,8 @@
-//! Traefik's file provider: routers, services and middlewares of HTTP.
+//! Traefik's file provider, in YAML or TOML: routers, services and middlewares of HTTP.
 
 pub(crate) mod middlewares;
 pub(crate) mod rule;
+mod names;
 mod services;
 
 use std::collections::HashMap;
@@ -33,10 +34,11 @@ pub(super) struct Importer<'n> {
 
 /// Reads a file.
 pub(crate) fn read(source: &Source) -> Result<Document, ImportError> {
-    let root = tree::yaml(source)?;
+    let is_toml = source.name.to_ascii_lowercase().ends_with(".toml");
+    let root = if is_toml { tree::toml(source)? } else { tree::yaml(source)? };
+    let root = tree::with_names(&root, &names::OPTIONS, &names::OF_USERS);
     if root.get("http").is_none() {
-        let message =
-            "there is no `http` in it; name the file of the file provider, in YAML, that has routers and services";
+        let message = "there is no `http` in it; name the file of the file provider that has routers and services";
         return Err(ImportError::new(&source.at(0), message));
     }
     let mut services = HashMap::new();
@@ -57,7 +59,7 @@ pub(crate) fn read(source: &Source) -> Result<Document, ImportError> {
         importer.router(name, *line, node);
     }
     let fields = Fields::of(&root);
-    fields.skip(&["http", "entryPoints", "providers", "log", "global", "api", "accessLog", "metrics", "ping"]);
+    fields.skip(&["http", "entryPoints", "providers", "log", "global", "api", "accessLog", "metrics", "ping", "tracing"]);
     fields.name_rest(source, &mut importer.doc.report, "the file");
     Ok(importer.finish())
 }
@@ -120,6 +122,12 @@ impl<'n> Importer<'n> {
             let how = "the route is served in clear text; write a listener with `tls` and the files of its certificate";
             self.doc.report.left_out(&place, format!("tls of {label}"), how);
         }
+        if let Some(parents) = fields.get("parentRefs").filter(|parents| !parents.items().is_empty()) {
+            let place = self.place(parents);
+            let how = "it is chosen behind the middlewares of other routers, which has no equivalent: the requests of those get 501";
+            self.doc.report.left_out(&place, format!("parentRefs of {label}"), how);
+            return;
+        }
         fields.skip(&["ruleSyntax", "observability"]);
         fields.name_rest(self.source, &mut self.doc.report, &label);
         let alternatives = match rule::read(rule) {
@@ -173,6 +181,9 @@ impl<'n> Importer<'n> {
     }
 
     fn fill(&mut self, route: &mut Route, service: &str, middlewares: &[String]) -> Result<(), String> {
+        if service.is_empty() {
+            return Err("it has no service of its own: routers with `parentRefs` serve its requests".to_owned());
+        }
         let mut expanded = Vec::new();
         self.expand(middlewares, 0, &mut expanded)?;
         let mut path = PathEdit::new(route);
