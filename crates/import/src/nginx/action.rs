@@ -6,7 +6,7 @@ use super::parse::Directive;
 use super::settings::Settings;
 use super::upstream::Origin;
 use super::values;
-use crate::document::{Map, Route, Value, is_field_value, is_own_field, is_token, map, text, texts, time, word};
+use crate::document::{self, Map, Route, Value, is_field_value, is_own_field, is_token, map, text, texts, time, word};
 use crate::pattern::{Path, encode};
 use crate::report::Place;
 use crate::template::{self, Anchor};
@@ -234,7 +234,40 @@ impl<'d> Importer<'d> {
         self.request_fields(route, &origin, settings);
         Self::timeouts(route, settings);
         self.response_fields(route, settings);
+        self.compression(route, settings);
         Ok(())
+    }
+
+    /// `gzip` and `brotli`.
+    fn compression(&mut self, route: &mut Route, settings: &Settings<'d>) {
+        // What nginx takes where the file says nothing: the shortest body, the level.
+        const DEFAULTS: [(&str, &str, u64, u64); 2] = [("br", "brotli", 20, 6), ("gzip", "gzip", 20, 1)];
+        let on: Vec<_> = DEFAULTS.iter().filter(|(_, name, ..)| settings.is_on(name)).collect();
+        let Some((_, first, min, _)) = on.last() else { return };
+        let codings: Vec<&str> = on.iter().map(|(coding, ..)| *coding).collect();
+        let number = |name: &str, key: &str| settings.word(&format!("{name}_{key}")).and_then(values::size);
+        let levels: Vec<(&str, u64)> =
+            on.iter().map(|(coding, name, _, level)| (*coding, number(name, "comp_level").unwrap_or(*level))).collect();
+        // text/html always is; `*` stands for every type, which Weir's own list comes nearest to.
+        let more = settings.one(&format!("{first}_types"));
+        let named: Vec<&String> = more.map(|more| more.args.iter().collect()).unwrap_or_default();
+        let mut types: Vec<String> = Vec::new();
+        if !named.iter().any(|name| name.as_str() == "*") {
+            types.push("text/html".to_owned());
+            for name in named.into_iter().filter(|name| document::is_media_type(name)) {
+                if !types.contains(name) {
+                    types.push(name.clone());
+                }
+            }
+        }
+        let min = number(first, "min_length").unwrap_or(*min);
+        route.set("compress", document::compression(&codings, min, &types, &levels));
+        for (_, name, ..) in on {
+            if let Some(directive) = settings.one(name) {
+                let how = "`compress`; responses with `Set-Cookie` stay as they are, and those to other proxies are compressed too";
+                self.doc.report.differs(&directive.place, directive.shown(), how);
+            }
+        }
     }
 
     /// The path in `proxy_pass` takes the place of the location's prefix.

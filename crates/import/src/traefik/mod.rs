@@ -1,8 +1,8 @@
 //! Traefik's file provider, in YAML or TOML: routers, services and middlewares of HTTP.
 
 pub(crate) mod middlewares;
-pub(crate) mod rule;
 mod names;
+pub(crate) mod rule;
 mod services;
 
 use std::collections::HashMap;
@@ -59,7 +59,18 @@ pub(crate) fn read(source: &Source) -> Result<Document, ImportError> {
         importer.router(name, *line, node);
     }
     let fields = Fields::of(&root);
-    fields.skip(&["http", "entryPoints", "providers", "log", "global", "api", "accessLog", "metrics", "ping", "tracing"]);
+    fields.skip(&[
+        "http",
+        "entryPoints",
+        "providers",
+        "log",
+        "global",
+        "api",
+        "accessLog",
+        "metrics",
+        "ping",
+        "tracing",
+    ]);
     fields.name_rest(source, &mut importer.doc.report, "the file");
     Ok(importer.finish())
 }
@@ -215,6 +226,9 @@ impl<'n> Importer<'n> {
         } else {
             let weights = service.split.into_iter().map(|(name, weight)| (name, word(weight))).collect();
             route.set("split", map([("upstreams", Value::Map(weights))]));
+        }
+        if let Some(mirror) = service.mirror {
+            route.set("mirror", Value::Map(mirror));
         }
         if let Some(fallback) = service.fallback {
             route.set("fallback", texts([fallback]));

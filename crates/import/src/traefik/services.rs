@@ -1,7 +1,7 @@
 //! Services and transports.
 
 use super::Importer;
-use crate::document::{Entry, Map, Value, map, text, time, word};
+use crate::document::{Entry, Map, Value, map, text, texts, time, word};
 use crate::tree::{Fields, Node};
 use crate::units::common_divisor;
 
@@ -18,6 +18,8 @@ pub(super) struct Service {
     pub(super) fallback: Option<String>,
     /// Upstreams with their weights, in place of the one.
     pub(super) split: Vec<(String, u64)>,
+    /// `mirror` of its routes.
+    pub(super) mirror: Option<Map>,
 }
 
 /// What a load balancer sends requests to, before it is an upstream.
@@ -68,14 +70,10 @@ impl<'n> Importer<'n> {
             return Ok(main);
         }
         if let Some(mirroring) = node.get("mirroring") {
-            let place = self.place(mirroring);
-            self.doc.report.left_out(
-                &place,
-                format!("service {name}: mirrors"),
-                "requests are not copied; they go to its main service",
-            );
             let main = mirroring.get("service").and_then(Node::text).ok_or("a mirroring without a service")?.to_owned();
-            return self.made_once(&main, attempts, depth + 1);
+            let mut main = self.made_once(&main, attempts, depth + 1)?;
+            main.mirror = self.mirror(name, mirroring, &main, depth);
+            return Ok(main);
         }
         if let Some(split) = node.get("weighted").and_then(|weighted| self.split(name, weighted, attempts, depth)) {
             return split;
@@ -113,7 +111,53 @@ impl<'n> Importer<'n> {
             value: upstream,
         });
         self.doc.report.exact(&place, note, format!("upstream {written}"));
-        Ok(Service { name: written, host, fallback: None, split: Vec::new() })
+        Ok(Service { name: written, host, fallback: None, split: Vec::new(), mirror: None })
+    }
+
+    /// The service that gets copies of requests: one, as Weir has it.
+    fn mirror(&mut self, name: &str, mirroring: &'n Node, main: &Service, depth: usize) -> Option<Map> {
+        let mut made: Option<Map> = None;
+        for mirror in mirroring.get("mirrors").map(Node::items).unwrap_or_default() {
+            let place = self.place(mirror);
+            let to = mirror.get("name").and_then(Node::text).unwrap_or_default();
+            let what = format!("service {name}: mirror {to}");
+            let percent = mirror.get("percent").and_then(Node::whole).unwrap_or(0).min(100);
+            if percent == 0 {
+                self.doc.report.exact(&place, what, "it gets 0 % of the requests: it was not written");
+                continue;
+            }
+            if made.is_some() {
+                self.doc.report.left_out(&place, what, "a route of Weir has one mirror");
+                continue;
+            }
+            let target = match self.made_once(to, 1, depth + 1) {
+                Ok(target) if target.split.is_empty() && target.name != main.name => target,
+                Ok(_) => {
+                    let how = "the upstream of the copies may neither serve the route itself nor be one by weight";
+                    self.doc.report.left_out(&place, what, how);
+                    continue;
+                }
+                Err(why) => {
+                    self.doc.report.left_out(&place, what, why);
+                    continue;
+                }
+            };
+            let mut value: Map = vec![
+                ("upstream".to_owned(), text(target.name)),
+                ("share".to_owned(), text(format!("{percent}%"))),
+                ("methods".to_owned(), texts(["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"])),
+            ];
+            let how = "`mirror`: copies with bodies over 64 KiB are not sent, see `mirror.body`";
+            if mirroring.get("mirrorBody").and_then(Node::flag) == Some(false) {
+                value[2].1 = texts(["GET", "HEAD", "OPTIONS"]);
+                let how = "`mirror` of requests without bodies: Traefik sends copies of the others without their body";
+                self.doc.report.differs(&place, what, how);
+            } else {
+                self.doc.report.differs(&place, what, how);
+            }
+            made = Some(value);
+        }
+        made
     }
 
     /// Services by weight, each with an upstream of its own. None where one of them is no load balancer.

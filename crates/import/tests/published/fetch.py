@@ -16,8 +16,6 @@ import zipfile
 
 HERE = pathlib.Path(__file__).parent
 FILES = HERE / "files.json"
-# Where placeholders of a template stand for what only the original's tests know.
-PLACEHOLDER = "127.0.0.1"
 
 
 def checksum(path):
@@ -111,7 +109,10 @@ def prepare(file, cache, folder, converter):
             # A Caddyfile, a line of dashes, and the JSON that `caddy adapt` makes of it.
             target.write_text(text.split("\n----------\n", 1)[1])
         case "template":
-            target.write_text(re.sub(r"\{\{[^}]*\}\}", PLACEHOLDER, text))
+            # Addresses that only the original's tests know: another one for each placeholder, and a port where one stands for that.
+            known = {}
+            text = re.sub(r":\{\{[^}]*\}\}", ":80", text)
+            target.write_text(re.sub(r"\{\{[^}]*\}\}", lambda one: known.setdefault(one[0], f"127.0.1.{len(known) + 1}"), text))
         case "openapi":
             target.write_text(run("node", str(HERE / "kong.mjs"), str(converter), str(source)))
         case _:
