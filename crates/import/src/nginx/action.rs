@@ -389,6 +389,10 @@ impl<'d> Importer<'d> {
                 (_, value) if is_from_service(settings, name, value) => {
                     self.doc.report.exact(place, shown, "`copy` of the service");
                 }
+                (_, value) if self.maps_to_itself(&lower, value) => {
+                    let how = "fields of the client pass; Weir sends none where the client sends none, and nginx what `map` says";
+                    self.doc.report.differs(place, shown, how);
+                }
                 (_, value) if has_variable(value) => match variables::of_nginx(value, self.server_name.as_deref()) {
                     Some(value) if is_token(name) && is_field_value(&value) => {
                         route.edit_header("request", "set", name, Value::Template(value));
@@ -504,6 +508,18 @@ impl<'d> Importer<'d> {
                 self.doc.report.differs(&directive.place, directive.shown(), how);
             }
         }
+    }
+
+    /// Whether a `map` leaves the client's field of this name as it is, but for one that is not there.
+    fn maps_to_itself(&self, field: &str, value: &str) -> bool {
+        let own = format!("$http_{}", field.replace('-', "_"));
+        let name = value.strip_prefix('$').map(|name| name.trim_matches(['{', '}']));
+        let Some(map) = name.and_then(|name| self.maps.get(name)).filter(|map| map.arg(0) == own) else {
+            return false;
+        };
+        let entries = map.block.as_deref().unwrap_or_default();
+        let is_default = |entry: &Directive| entry.name == "default" && entry.arg(0) == own;
+        entries.iter().any(is_default) && entries.iter().all(|entry| is_default(entry) || entry.name.is_empty())
     }
 
     /// Whether a `map` makes `upgrade` of the client's field.

@@ -86,6 +86,7 @@ impl<'n> Importer<'n> {
             let place = self.source.at(*line);
             let address = node.get("address").and_then(Node::text).unwrap_or_default();
             let address = address.strip_suffix("/tcp").unwrap_or(address);
+            self.entry_point(name, node);
             let address = if address.starts_with(':') { format!("0.0.0.0{address}") } else { address.to_owned() };
             if address.parse::<std::net::SocketAddr>().is_ok() {
                 self.doc.listen.push(Listen { place: place.clone(), value: text(address) });
@@ -111,6 +112,38 @@ impl<'n> Importer<'n> {
             ("path", map([("double_slash", text("merge"))])),
         ]);
         document::set(&mut self.doc.top, "server", server);
+    }
+
+    /// What an entry point says beside its address.
+    fn entry_point(&mut self, name: &str, node: &'n Node) {
+        let label = format!("entryPoint {name}");
+        let fields = Fields::of(node);
+        fields.skip(&["address", "observability", "asDefault", "reusePort", "transport", "allowACMEByPass"]);
+        if let Some(redirection) = fields.get("http").and_then(|http| http.at(&["redirections", "entryPoint"])) {
+            let place = self.place(redirection);
+            let how = "`redirect: https` of a listener does it, once another one has `tls`; written here, no route could be reached";
+            self.doc.report.left_out(&place, format!("redirections of {label}"), how);
+        }
+        for (key, line, _) in fields.get("http").map(Node::entries).unwrap_or_default() {
+            if key != "redirections" {
+                let place = self.source.at(*line);
+                self.doc.report.left_out(&place, format!("http.{key} of {label}"), "has no equivalent");
+            }
+        }
+        if let Some(forwarded) = fields.get("forwardedHeaders") {
+            let place = self.place(forwarded);
+            let networks = forwarded.get("trustedIPs").map(Node::texts).unwrap_or_default();
+            let is_network =
+                |text: &String| text.parse::<ipnet::IpNet>().is_ok() || text.parse::<std::net::IpAddr>().is_ok();
+            if !networks.is_empty() && networks.iter().all(is_network) {
+                document::set(&mut self.doc.top, "trusted_proxies", texts(networks));
+                self.doc.report.exact(&place, format!("forwardedHeaders of {label}"), "`trusted_proxies`");
+            } else {
+                let how = "Weir believes peers in `trusted_proxies` only";
+                self.doc.report.left_out(&place, format!("forwardedHeaders of {label}"), how);
+            }
+        }
+        fields.name_rest(self.source, &mut self.doc.report, &label);
     }
 
     fn router(&mut self, name: &str, line: usize, node: &'n Node) {
@@ -264,6 +297,12 @@ impl<'n> Importer<'n> {
             doc.report.left_out(&whole, "all routers", "no route could be written");
             doc.routes.push(route);
         }
+        let mut is_kept = doc.routes.iter().map(|route| !gives_way(route, &doc.routes)).collect::<Vec<_>>().into_iter();
+        for (route, _) in doc.routes.iter().zip(is_kept.clone()).filter(|(_, is_kept)| !is_kept) {
+            let how = "it gives way to the router behind TLS with the same rule: Weir's routes do not tell listeners apart. `redirect: https` of the listener in clear text does it";
+            doc.report.differs(&route.place, route.note.clone(), how);
+        }
+        doc.routes.retain(|_| is_kept.next().unwrap_or(true));
         precedence::check(&mut doc, |a, b| ranks[a.rank] > ranks[b.rank]);
         doc.drop_doubles();
         for (what, how) in WHOLE {
@@ -272,6 +311,27 @@ impl<'n> Importer<'n> {
         doc.report.sort();
         doc
     }
+}
+
+/// Whether a route only sends clients to https, where another one serves the same requests: without this, it would redirect for ever.
+fn gives_way(route: &Route, routes: &[Route]) -> bool {
+    let redirects = |route: &Route| {
+        let host = route.host.as_deref().unwrap_or_default();
+        route.keys.iter().any(|(key, value)| {
+            let Value::Map(redirect) = value else { return false };
+            let to = redirect.iter().find(|(key, _)| key == "to").map(|(_, to)| to);
+            key == "redirect" && matches!(to, Some(Value::Text(to)) if to.starts_with(&format!("https://{host}")))
+        })
+    };
+    redirects(route)
+        && routes.iter().any(|other| {
+            !redirects(other)
+                && other.host == route.host
+                && other.path.same(&route.path)
+                && other.methods == route.methods
+                && other.headers == route.headers
+                && other.query == route.query
+        })
 }
 
 /// What holds for every file.

@@ -109,10 +109,16 @@ def prepare(file, cache, folder, converter):
             # A Caddyfile, a line of dashes, and the JSON that `caddy adapt` makes of it.
             target.write_text(text.split("\n----------\n", 1)[1])
         case "template":
-            # Addresses that only the original's tests know: another one for each placeholder, and a port where one stands for that.
+            # Addresses that only the original's tests know: another one for each placeholder. One that is a whole value stands for a URL,
+            # one behind a colon for a port.
             known = {}
+
+            def address(one):
+                return known.setdefault(one[1], f"127.0.1.{len(known) + 1}")
+
             text = re.sub(r":\{\{[^}]*\}\}", ":80", text)
-            target.write_text(re.sub(r"\{\{[^}]*\}\}", lambda one: known.setdefault(one[0], f"127.0.1.{len(known) + 1}"), text))
+            text = re.sub(r"(?<=\")\{\{([^}]*)\}\}(?=\")", lambda one: f"http://{address(one)}", text)
+            target.write_text(re.sub(r"\{\{([^}]*)\}\}", address, text))
         case "openapi":
             target.write_text(run("node", str(HERE / "kong.mjs"), str(converter), str(source)))
         case _:
