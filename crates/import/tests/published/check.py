@@ -45,7 +45,13 @@ class Stub(http.server.BaseHTTPRequestHandler):
     def do(self):
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
         is_refused = self.decides.match(self.path) and not self.headers.get("Authorization")
-        body = json.dumps({"fields": dict(self.headers.items())}).encode()
+        told = {"fields": dict(self.headers.items())}
+        if self.path.endswith("/chat/completions"):
+            message = {"role": "assistant", "content": "yes"}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+            told |= {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
+        body = json.dumps(told).encode()
         self.send_response(401 if is_refused else 200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -96,7 +102,7 @@ def local(text, upstreams):
                 lines.append("listen: 127.0.0.1:0")
         if is_skipped:
             continue
-        if section == "upstreams":
+        if section in ("upstreams", "auth"):
             # Targets here speak no TLS.
             if re.match(r"    (tls|health): ", line):
                 continue
@@ -106,11 +112,12 @@ def local(text, upstreams):
     return "\n".join(lines) + "\n"
 
 
-def environment(text):
-    """A value for each variable of a file."""
+def environment(text, upstreams):
+    """A value for each variable of a file: a key, or where a provider is."""
     variables = dict(os.environ)
     for name in re.findall(r"\$\{([A-Z_a-z0-9]+)", text):
-        variables[name] = "http://127.0.0.1:9/v1" if name.endswith(("BASE", "URL")) else "test"
+        is_place = name.endswith(("BASE", "URL"))
+        variables[name] = f"{upstreams.local(name)}/v1" if is_place else "test"
     return variables
 
 
@@ -229,10 +236,10 @@ def check(weir, file, cache, converter, requests):
         result((done.returncode == 3) == has_left_out, f"{label}: exit code {done.returncode}, {report['left_out']} left out")
         text = written.read_text()
         supporting_files(text, folder)
-        variables = environment(text)
+        upstreams = Upstreams()
+        variables = environment(text, upstreams)
         checked = subprocess.run([weir, "check", written], capture_output=True, text=True, cwd=folder, env=variables)
         result(checked.returncode == 0, f"{label}: weir check: {checked.stderr[:1000]}")
-        upstreams = Upstreams()
         config = folder / "local.yaml"
         config.write_text(local(text, upstreams))
         gateway = Gateway(weir, config, folder, variables)
