@@ -40,6 +40,38 @@ pub(crate) fn map<const N: usize>(entries: [(&str, Value); N]) -> Value {
     Value::Map(entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
 }
 
+/// `compress` of a route: codings, the shortest body, media types (none: Weir's own), and levels.
+pub(crate) fn compression(codings: &[&str], min: u64, types: &[String], levels: &[(&str, u64)]) -> Value {
+    let mut value =
+        vec![("codings".to_owned(), texts(codings.iter().copied())), ("min".to_owned(), word(units::size(min)))];
+    if !types.is_empty() {
+        value.push(("types".to_owned(), texts(types.iter().map(String::as_str))));
+    }
+    let range = |coding: &str| match coding {
+        "zstd" => (1, 9),
+        "br" => (0, 6),
+        _ => (1, 9),
+    };
+    let levels: Map = levels
+        .iter()
+        .map(|(coding, level)| {
+            let (least, most) = range(coding);
+            ((*coding).to_owned(), word((*level).clamp(least, most)))
+        })
+        .collect();
+    if !levels.is_empty() {
+        value.push(("levels".to_owned(), Value::Map(levels)));
+    }
+    Value::Map(value)
+}
+
+/// Whether a text is a media type, or one with a `*` for its second part, as `compress.types` takes it.
+pub(crate) fn is_media_type(text: &str) -> bool {
+    text.split_once('/').is_some_and(|(kind, rest)| {
+        kind != "*" && is_token(kind) && (rest == "*" || (is_token(rest) && !rest.contains('*')))
+    })
+}
+
 /// A time in milliseconds; 0 is `none`.
 pub(crate) fn time(ms: u64) -> Value {
     word(if ms == 0 { "none".to_owned() } else { units::duration(ms) })
@@ -223,6 +255,26 @@ impl Document {
             if route.name.as_ref().is_some_and(|name| count.get(name) != Some(&1) || name == "none") {
                 route.name = None;
             }
+        }
+    }
+
+    /// Leaves out `compress` where Weir has nothing to compress, and where lengths can tell what is secret (BREACH): on routes with `auth`.
+    pub(crate) fn leave_secrets_uncompressed(&mut self) {
+        let has = |route: &Route, key: &str| route.keys.iter().any(|(known, _)| known == key);
+        let mut is_told = false;
+        for route in self.routes.iter_mut().filter(|route| has(route, "compress")) {
+            let has_auth = has(route, "auth");
+            if has_auth || !(has(route, "upstream") || has(route, "split")) {
+                route.keys.retain(|(key, _)| key != "compress");
+            }
+            if has_auth && !is_told {
+                is_told = true;
+                let how = "not written on routes with `auth`, because lengths can tell what is secret; `compress: {also: [auth]}` does it all the same";
+                self.report.differs(&route.place, "compression of a route with `auth`", how);
+            }
+        }
+        if is_told {
+            self.report.sort();
         }
     }
 

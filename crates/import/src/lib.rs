@@ -121,6 +121,7 @@ fn run(format: Format, source: &source::Source, files: &mut Files) -> Result<Imp
         Format::Litellm => litellm::read(source)?,
     };
     document.unique_names();
+    document.leave_secrets_uncompressed();
     let yaml = write::yaml(format.name(), &source.name, &document);
     Ok(Imported { yaml, report: document.report })
 }

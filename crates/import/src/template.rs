@@ -25,6 +25,7 @@ pub(crate) struct Template {
 
 /// The paths that an expression matches: templates where they say the same, otherwise the expression itself. In words, why not.
 pub(crate) fn paths(expression: &str, anchor: Anchor, decoded: bool) -> Result<Vec<Path>, String> {
+    let expression = &plain_slashes(expression);
     match read(expression, anchor, decoded) {
         Ok(Template { paths, wider: None }) => Ok(paths),
         _ => match anchor {
@@ -34,6 +35,24 @@ pub(crate) fn paths(expression: &str, anchor: Anchor, decoded: bool) -> Result<V
         .and_then(Path::matching)
         .map(|path| vec![path]),
     }
+}
+
+/// `[^\/]+` as `[^/]+`: converters escape slashes, which mean the same without it.
+fn plain_slashes(expression: &str) -> String {
+    let mut out = String::with_capacity(expression.len());
+    let mut chars = expression.chars();
+    while let Some(c) = chars.next() {
+        if c != '\\' {
+            out.push(c);
+            continue;
+        }
+        match chars.next() {
+            Some('/') => out.push('/'),
+            Some(other) => out.extend(['\\', other]),
+            None => out.push('\\'),
+        }
+    }
+    out
 }
 
 /// Reads an expression over decoded paths (`decoded`) or over paths as they come. In words, why it is not one.

@@ -1,4 +1,4 @@
-//! YAML and JSON as a tree that knows its lines.
+//! YAML, JSON and TOML as a tree that knows its lines.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::rc::Rc;
 
 use granit_parser::{Event, Parser, ScalarStyle};
+use toml_edit::{Item, Table, TableLike, Value};
 
 use crate::report::{Place, Report};
 use crate::source::{ImportError, Source};
@@ -395,6 +396,112 @@ impl Json<'_> {
         let text = self.bytes.get(begin..self.at).ok_or("a text is not closed")?;
         serde_json::from_slice(text).map_err(|_| "a text has an escape that is not one")
     }
+}
+
+/// Reads a TOML document.
+pub(crate) fn toml(source: &Source) -> Result<Rc<Node>, ImportError> {
+    // Lines are counted once, not anew for each value.
+    let starts: Vec<usize> = std::iter::once(0).chain(source.text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+    let line = |span: Option<std::ops::Range<usize>>| {
+        span.map_or(0, |span| starts.partition_point(|&start| start <= span.start))
+    };
+    let document = toml_edit::Document::parse(&*source.text).map_err(|error| {
+        ImportError::new(&source.at(line(error.span())), format!("is not valid TOML: {}", error.message()))
+    })?;
+    let reader = Toml { line: &line };
+    reader.table(document.as_table(), 1, 0).map_err(|message| ImportError::new(&source.at(0), message))
+}
+
+struct Toml<'l> {
+    line: &'l dyn Fn(Option<std::ops::Range<usize>>) -> usize,
+}
+
+impl Toml<'_> {
+    fn table(&self, table: &dyn TableLike, line: usize, depth: usize) -> Result<Rc<Node>, &'static str> {
+        if depth > MAX_DEPTH {
+            return Err("values are nested too deeply");
+        }
+        let mut entries = Vec::new();
+        for (name, item) in table.iter() {
+            let span = table.get_key_value(name).and_then(|(key, _)| key.span());
+            let line = if span.is_some() { (self.line)(span) } else { line };
+            let node = match item {
+                Item::None => continue,
+                Item::Value(value) => self.value(value, line, depth + 1)?,
+                Item::Table(table) => self.table(table, line, depth + 1)?,
+                Item::ArrayOfTables(tables) => {
+                    let line_of = |table: &Table| table.span().map_or(line, |span| (self.line)(Some(span)));
+                    let items = tables.iter().map(|table| self.table(table, line_of(table), depth + 1));
+                    Rc::new(Node::new(line, Content::List(items.collect::<Result<_, _>>()?)))
+                }
+            };
+            entries.push((name.to_owned(), line, node));
+        }
+        let node = Node::new(line, Content::Map(entries));
+        if node.weight > MAX_NODES { Err("there are too many values") } else { Ok(Rc::new(node)) }
+    }
+
+    fn value(&self, value: &Value, line: usize, depth: usize) -> Result<Rc<Node>, &'static str> {
+        if depth > MAX_DEPTH {
+            return Err("values are nested too deeply");
+        }
+        let content = match value {
+            Value::String(text) => Content::Scalar(text.value().clone()),
+            Value::Integer(number) => Content::Scalar(number.value().to_string()),
+            Value::Float(number) => Content::Scalar(number.value().to_string()),
+            Value::Boolean(flag) => Content::Scalar(flag.value().to_string()),
+            Value::Datetime(time) => Content::Scalar(time.value().to_string()),
+            Value::Array(items) => {
+                let items = items.iter().map(|item| self.value(item, line, depth + 1));
+                Content::List(items.collect::<Result<_, _>>()?)
+            }
+            Value::InlineTable(table) => return self.table(table, line, depth),
+        };
+        Ok(Rc::new(Node::new(line, content)))
+    }
+}
+
+/// The same tree in which keys that are one of `names` but for upper and lower case are written as there. Below keys of `of_users`, the
+/// keys are names that users chose, and stay.
+pub(crate) fn with_names(node: &Rc<Node>, names: &[&'static str], of_users: &[&str]) -> Rc<Node> {
+    // What an alias stands for is translated once.
+    type Known = HashMap<(*const Node, bool), Rc<Node>>;
+    fn walk(
+        node: &Rc<Node>,
+        is_of_users: bool,
+        names: &[&'static str],
+        of_users: &[&str],
+        known: &mut Known,
+    ) -> Rc<Node> {
+        let key = (Rc::as_ptr(node), is_of_users);
+        if let Some(made) = known.get(&key) {
+            return made.clone();
+        }
+        let content = match &node.content {
+            Content::Map(entries) => Content::Map(
+                entries
+                    .iter()
+                    .map(|(name, line, value)| {
+                        let name = if is_of_users {
+                            name
+                        } else {
+                            names.iter().find(|known| known.eq_ignore_ascii_case(name)).copied().unwrap_or(name)
+                        };
+                        let below = !is_of_users && of_users.contains(&name);
+                        (name.to_owned(), *line, walk(value, below, names, of_users, known))
+                    })
+                    .collect(),
+            ),
+            Content::List(items) => {
+                Content::List(items.iter().map(|item| walk(item, false, names, of_users, known)).collect())
+            }
+            other => other.clone(),
+        };
+        let made = Rc::new(Node::new(node.line, content));
+        known.insert(key, made.clone());
+        made
+    }
+    walk(node, false, names, of_users, &mut HashMap::new())
 }
 
 /// A line of a node.

@@ -6,9 +6,9 @@ use crate::document::{Document, Entry, Map, Route, Value};
 use crate::report::{Kind, Place};
 
 /// Keys of a route, in the order in which they are written.
-const ORDER: [&str; 19] = [
+const ORDER: [&str; 21] = [
     "name", "match", "upstream", "split", "ai", "fallback", "rewrite", "redirect", "respond", "auth", "allow",
-    "limits", "cache", "body", "timeouts", "upgrade", "headers", "cors", "retry",
+    "limits", "cache", "body", "timeouts", "upgrade", "headers", "cors", "retry", "compress", "mirror",
 ];
 
 /// Widest flow mapping that stays on one line.

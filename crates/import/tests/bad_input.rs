@@ -108,6 +108,7 @@ proptest! {
         for format in Format::ALL {
             read(format, &text);
         }
+        let _ = import_text(Format::Traefik, "routes.toml", &text);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Caddy runs through a list of routes: handlers that respond end it, others change the request for what comes later. Here every handler that
 //! responds becomes a route for what matched on the way to it, with the changes that were made on that way.
 
+mod ask;
 mod matchers;
 mod proxy;
 
@@ -39,6 +40,8 @@ pub(super) struct Importer<'n> {
     pub(super) doc: Document,
     pub(super) source: &'n Source,
     pub(super) made: HashMap<String, String>,
+    /// Routes of the server that is read, which `invoke` names.
+    named: HashMap<&'n str, &'n std::rc::Rc<Node>>,
 }
 
 /// Reads a file.
@@ -49,7 +52,7 @@ pub(crate) fn read(source: &Source) -> Result<Document, ImportError> {
         let message = "there is no `apps.http.servers` in it; `caddy adapt --config Caddyfile --pretty` makes the JSON of a Caddyfile";
         return Err(ImportError::new(&source.at(0), message));
     }
-    let mut importer = Importer { doc: Document::default(), source, made: HashMap::new() };
+    let mut importer = Importer { doc: Document::default(), source, made: HashMap::new(), named: HashMap::new() };
     for (name, line, node) in root.at(&["apps"]).map(Node::entries).unwrap_or_default() {
         let _ = node;
         match name.as_str() {
@@ -117,6 +120,7 @@ impl<'n> Importer<'n> {
         }
         fields.skip(&[
             "routes",
+            "named_routes",
             "automatic_https",
             "logs",
             "protocols",
@@ -127,6 +131,8 @@ impl<'n> Importer<'n> {
             "strict_sni_host",
         ]);
         fields.name_rest(self.source, &mut self.doc.report, &label);
+        let named = node.get("named_routes").map(Node::entries).unwrap_or_default();
+        self.named = named.iter().map(|(name, _, route)| (name.as_str(), route)).collect();
         let routes = node.get("routes").map(Node::items).unwrap_or_default();
         let mut changes = Vec::new();
         self.routes(routes, &Alternative::default(), &mut changes, 0);
@@ -157,9 +163,7 @@ impl<'n> Importer<'n> {
                         .filter_map(|handler| handler.get("handler").and_then(Node::text))
                         .collect();
                     let handlers = node.get("handle").map(Node::items).unwrap_or_default();
-                    let guards = handlers
-                        .iter()
-                        .filter(|handler| handler.get("handler").and_then(Node::text) == Some("authentication"));
+                    let guards = handlers.iter().filter(|handler| is_guard(handler));
                     let guards: Vec<Change<'n>> =
                         guards.map(|handler| Change { only: outer.clone(), node: handler }).collect();
                     let how = if guards.is_empty() {
@@ -234,7 +238,20 @@ impl<'n> Importer<'n> {
                         return true;
                     }
                 }
-                "headers" | "rewrite" | "authentication" | "request_body" => {
+                "invoke" => {
+                    let name = handler.get("name").and_then(Node::text).unwrap_or_default();
+                    let Some(route) = self.named.get(name).copied() else {
+                        self.leaf(&place, kind, here, changes, |_, _| Err(format!("there is no route named {name}")));
+                        return true;
+                    };
+                    if self.routes(std::slice::from_ref(route), here, changes, depth + 1) {
+                        return true;
+                    }
+                }
+                "headers" | "rewrite" | "authentication" | "request_body" | "encode" => {
+                    changes.push(Change { only: here.clone(), node: handler });
+                }
+                "reverse_proxy" if ask::is_asking(handler) => {
                     changes.push(Change { only: here.clone(), node: handler });
                 }
                 "reverse_proxy" => {
@@ -299,7 +316,7 @@ impl<'n> Importer<'n> {
                             "it holds for a part of a route that Weir cannot distinguish",
                         );
                         // A protection that cannot be placed holds for all.
-                        if kind == "authentication" {
+                        if is_guard(change.node) {
                             nodes.push(change.node);
                         }
                         next.push((part, nodes));
@@ -398,11 +415,50 @@ impl<'n> Importer<'n> {
                         name
                     }
                 };
-                route.set("auth", texts([name]));
+                require(route, &name);
             }
+            "reverse_proxy" => {
+                let name = self.ask(route, node)?;
+                require(route, &name);
+            }
+            "encode" if forwards => self.encode(route, node),
             _ => {}
         }
         Ok(())
+    }
+
+    /// `encode`: compression of responses.
+    fn encode(&mut self, route: &mut Route, node: &'n Node) {
+        let encodings = node.get("encodings").map(Node::entries).unwrap_or_default();
+        let there = |name: &str| encodings.iter().find(|(known, _, _)| known == name);
+        let mut codings: Vec<String> = node.get("prefer").map(Node::texts).unwrap_or_default();
+        codings.extend(encodings.iter().map(|(name, _, _)| name.clone()));
+        codings.retain(|name| matches!(name.as_str(), "zstd" | "br" | "gzip") && there(name).is_some());
+        let mut codings: Vec<&str> = codings.iter().map(String::as_str).collect();
+        let mut seen = Vec::new();
+        codings.retain(|name| {
+            !seen.contains(name) && {
+                seen.push(*name);
+                true
+            }
+        });
+        let place = self.place(node);
+        if codings.is_empty() {
+            self.doc.report.left_out(&place, "encode", "none of its codings is zstd, br or gzip");
+            return;
+        }
+        let mut levels: Vec<(&str, u64)> = Vec::new();
+        // Levels of zstd have names in Caddy.
+        for name in codings.iter().copied().filter(|name| *name != "zstd") {
+            let options = there(name).map(|(_, _, options)| options);
+            if let Some(level) = options.and_then(|options| options.get("level")).and_then(Node::whole) {
+                levels.push((name, level));
+            }
+        }
+        let min = node.get("minimum_length").and_then(Node::whole).filter(|&min| min > 0).unwrap_or(512);
+        route.set("compress", document::compression(&codings, min, &[], &levels));
+        let how = "`compress`, of the media types of Weir's own list; responses with `Set-Cookie` stay as they are";
+        self.doc.report.differs(&place, "encode", how);
     }
 
     fn rewrite(&mut self, route: &Route, edit: &mut PathEdit, node: &'n Node) -> Result<(), String> {
@@ -619,6 +675,28 @@ const WHOLE: [(&str, &str); 5] = [
     ("X-Real-IP and the like from clients", "removed unless the peer is in `trusted_proxies`, see `untrusted_headers`"),
     ("routes with methods", "Weir responds with 405 where only the method does not fit; GET takes HEAD"),
 ];
+
+/// Whether a handler refuses requests that do not show who sends them.
+fn is_guard(handler: &Node) -> bool {
+    handler.get("handler").and_then(Node::text) == Some("authentication") || ask::is_asking(handler)
+}
+
+/// Adds an authenticator to a route: all of them have to accept the request.
+fn require(route: &mut Route, name: &str) {
+    let before = route.keys.iter().find(|(key, _)| key == "auth").map(|(_, value)| value.clone());
+    let mut all = match before {
+        Some(Value::List(names)) => match names.as_slice() {
+            [Value::List(all)] => all.clone(),
+            _ => names,
+        },
+        _ => Vec::new(),
+    };
+    if !all.contains(&text(name)) {
+        all.push(text(name));
+    }
+    let value = if all.len() == 1 { Value::List(all) } else { Value::List(vec![Value::List(all)]) };
+    route.set("auth", value);
+}
 
 fn same(a: &Alternative, b: &Alternative) -> bool {
     a.hosts == b.hosts && a.paths == b.paths && a.methods == b.methods && a.headers == b.headers && a.query == b.query

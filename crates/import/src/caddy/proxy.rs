@@ -254,7 +254,7 @@ pub(super) fn nanoseconds(node: &Node) -> Option<u64> {
     }
 }
 
-fn target(dial: &str, tls: bool) -> Result<String, String> {
+pub(super) fn target(dial: &str, tls: bool) -> Result<String, String> {
     if let Some(path) = dial.strip_prefix("unix/") {
         return if path.starts_with('/') && path.len() <= 107 && !tls {
             Ok(format!("unix:{path}"))

@@ -1,4 +1,4 @@
-//! Kong, declarative (`_format_version` 3.0).
+//! Kong, declarative (`_format_version` 3.0, and the older 1.1 and 2.1).
 //!
 //! A service is an upstream; each path of each route is a route. Plugins of a route take the place of those of its service and of the file.
 
@@ -31,6 +31,8 @@ pub(super) struct Importer<'n> {
     /// What was written for a plugin, by what it says.
     made: HashMap<String, String>,
     ranks: Vec<Rank>,
+    /// Before 3.0 an expression has no `~` at its beginning: its characters say that it is one.
+    is_before_3: bool,
 }
 
 /// Which of two routes Kong tries first: the greater.
@@ -57,7 +59,8 @@ pub(super) struct Service {
 pub(crate) fn read(source: &Source) -> Result<Document, ImportError> {
     let root = tree::yaml(source)?;
     let fields = Fields::of(&root);
-    match fields.text("_format_version") {
+    let version = fields.text("_format_version");
+    match version {
         Some("3.0" | "2.1" | "1.1" | "3") => {}
         Some(other) => {
             let message = format!("`_format_version` {other} is not known; 3.0 is");
@@ -78,6 +81,7 @@ pub(crate) fn read(source: &Source) -> Result<Document, ImportError> {
         consumers: Vec::new(),
         made: HashMap::new(),
         ranks: Vec::new(),
+        is_before_3: matches!(version, Some("2.1" | "1.1")),
     };
     fields.skip(&[
         "_transform",
@@ -249,7 +253,10 @@ impl<'n> Importer<'n> {
         let methods = fields.texts("methods");
         let hosts = self.hosts(&fields, &label, &place);
         let headers = self.headers(&fields, &label, &place);
-        let paths = fields.texts("paths");
+        let mut paths = fields.texts("paths");
+        if self.is_before_3 {
+            paths.iter_mut().filter(|path| is_expression(path)).for_each(|path| path.insert(0, '~'));
+        }
         fields.name_rest(self.source, &mut self.doc.report, &label);
         let (Some(hosts), Some(headers)) = (hosts, headers) else { return };
         if self.doc.routes.len() > MAX_ROUTES {
@@ -443,6 +450,12 @@ const WHOLE: [(&str, &str); 6] = [
     ("routes with methods", "Weir responds with 405 where only the method does not fit, Kong 404"),
     ("redirects to a path, error bodies", "Weir's own errors are problem documents (RFC 9457)"),
 ];
+
+/// Whether Kong before 3.0 takes a path for an expression: it has a character that a plain path of it cannot have. Kong 3 reads older files by
+/// the same rule.
+fn is_expression(path: &str) -> bool {
+    !path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_~/%".contains(&byte))
+}
 
 /// A path before every path, in Weir's form.
 pub(super) fn base(path: &str) -> Result<String, String> {

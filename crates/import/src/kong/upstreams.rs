@@ -146,45 +146,41 @@ impl<'n> Importer<'n> {
         let fields = Fields::of(node);
         let note = format!("upstream {}", fields.text("name").unwrap_or_default());
         fields.skip(&["tags", "id", "slots", "created_at", "hash_on_header"]);
-        let mut targets = Vec::new();
-        let mut hosts = Vec::new();
+        let mut written: Vec<(String, u64)> = Vec::new();
+        let mut hosts: Vec<String> = Vec::new();
         for target in fields.get("targets").map(Node::items).unwrap_or_default() {
             let place = self.place(target);
-            let written = target.get("target").and_then(Node::text).unwrap_or_default();
-            let bracket = written.rfind(']').map_or(0, |end| end + 1);
-            let address = if written[bracket..].contains(':') { written.to_owned() } else { format!("{written}:8000") };
+            let named = target.get("target").and_then(Node::text).unwrap_or_default();
+            let bracket = named.rfind(']').map_or(0, |end| end + 1);
+            let address = if named[bracket..].contains(':') { named.to_owned() } else { format!("{named}:8000") };
             let weight = target.get("weight").and_then(Node::whole).unwrap_or(100);
             if !valid(&address) {
-                self.doc.report.left_out(&place, format!("target {written}"), "is not a host and port");
+                self.doc.report.left_out(&place, format!("target {named}"), "is not a host and port");
                 continue;
             }
             if weight == 0 {
                 self.doc.report.exact(
                     &place,
-                    format!("target {written}"),
+                    format!("target {named}"),
                     "a target of weight 0 gets no requests; it was not written",
                 );
                 continue;
             }
-            hosts.push(address.clone());
-            targets.push(map([("url", text(format!("{}://{address}{base}", scheme(tls)))), ("weight", word(weight))]));
+            // Converters write a target once for each operation that names it.
+            match hosts.iter().position(|known| *known == address) {
+                Some(known) => written[known].1 = written[known].1.saturating_add(weight),
+                None => {
+                    written.push((format!("{}://{address}{base}", scheme(tls)), weight));
+                    hosts.push(address);
+                }
+            }
         }
         // Equal weights need no words.
-        let weights: Vec<&Value> = targets
+        let is_equal = written.windows(2).all(|pair| pair[0].1 == pair[1].1);
+        let targets: Vec<Value> = written
             .iter()
-            .filter_map(
-                |target| if let Value::Map(keys) = target { keys.get(1).map(|(_, weight)| weight) } else { None },
-            )
+            .map(|(url, weight)| if is_equal { text(url) } else { map([("url", text(url)), ("weight", word(weight))]) })
             .collect();
-        if weights.windows(2).all(|pair| pair[0] == pair[1]) {
-            targets =
-                targets
-                    .iter()
-                    .filter_map(|target| {
-                        if let Value::Map(keys) = target { keys.first().map(|(_, url)| url.clone()) } else { None }
-                    })
-                    .collect();
-        }
         *host = fields.text("host_header").map(str::to_owned).or_else(|| match hosts.as_slice() {
             [one] => Some(one.clone()),
             _ => fields.text("name").filter(|name| valid(name)).map(str::to_owned),

@@ -28,7 +28,7 @@ const fn compatible(name: &'static str, base: &'static str, key: &'static str) -
 }
 
 /// Providers with the API of OpenAI or Anthropic, or an interface for clients of OpenAI's.
-const KNOWN: [Known; 24] = [
+const KNOWN: [Known; 25] = [
     same("openai", "https://api.openai.com/v1", "OPENAI_API_KEY"),
     same("text-completion-openai", "https://api.openai.com/v1", "OPENAI_API_KEY"),
     same("hosted_vllm", "", ""),
@@ -58,6 +58,7 @@ const KNOWN: [Known; 24] = [
     compatible("xai", "https://api.x.ai/v1", "XAI_API_KEY"),
     compatible("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
     compatible("deepinfra", "https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY"),
+    compatible("ollama", "http://localhost:11434/v1", ""),
     compatible("ollama_chat", "http://localhost:11434/v1", ""),
 ];
 
@@ -123,15 +124,21 @@ pub(super) fn read(source: &Source, report: &mut Report, node: &Node, name: &str
     };
     let given = fields.text("api_base").or_else(|| fields.text("base_url"));
     let base = given.unwrap_or(known.base);
-    let Some((origin, path)) = place_of(base) else {
+    let variable = base.strip_prefix("os.environ/").filter(|variable| is_variable(variable));
+    let read = match variable {
+        // The variable has the whole URL, its path too.
+        Some(variable) => Some((format!("${{{variable}}}"), String::new())),
+        None => place_of(base),
+    };
+    let Some((origin, path)) = read else {
         let how = if base.is_empty() { "says nowhere where it is" } else { "is not a URL that Weir connects to" };
-        report.left_out(
-            &place,
-            format!("{label}: api_base {base}"),
-            format!("{how}; `os.environ/` is read for keys only"),
-        );
+        report.left_out(&place, format!("{label}: api_base {base}"), how);
         return None;
     };
+    if let Some(variable) = variable {
+        let how = format!("${{{variable}}}, which has to be set where Weir starts");
+        report.exact(&place, format!("{label}: api_base"), how);
+    }
     let base = match known.name {
         // LiteLLM appends the path of the operation to what the file has, with its version.
         "anthropic" => format!("{}/v1", path.strip_suffix("/v1/messages").unwrap_or(path.trim_end_matches("/v1"))),
@@ -139,6 +146,8 @@ pub(super) fn read(source: &Source, report: &mut Report, node: &Node, name: &str
             fields.skip(&["api_version"]);
             "/openai/v1".to_owned()
         }
+        // LiteLLM calls Ollama's own interface there.
+        "ollama" | "ollama_chat" => format!("{}/v1", path.trim_end_matches("/v1")),
         _ => path.strip_suffix("/chat/completions").unwrap_or(&path).to_owned(),
     };
     if known.translated {

@@ -291,9 +291,11 @@ impl Providers {
             let upstream = match self.upstreams.get(&served.origin) {
                 Some(upstream) => upstream.clone(),
                 None => {
-                    let host = served.origin.split_once("://").map_or("", |(_, host)| host);
-                    let name = doc.name("upstreams", host);
-                    let value = vec![("targets".to_owned(), texts([&served.origin]))];
+                    let variable = served.origin.starts_with("${");
+                    let host = served.origin.split_once("://").map_or(served.origin.as_str(), |(_, host)| host);
+                    let name = doc.name("upstreams", host.trim_matches(['$', '{', '}']));
+                    let origin = if variable { Value::Variable } else { Value::Text };
+                    let value = vec![("targets".to_owned(), Value::List(vec![origin(served.origin.clone())]))];
                     doc.upstreams.push(Entry {
                         name: name.clone(),
                         place: deployment.place.clone(),

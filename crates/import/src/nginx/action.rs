@@ -6,7 +6,7 @@ use super::parse::Directive;
 use super::settings::Settings;
 use super::upstream::Origin;
 use super::values;
-use crate::document::{Map, Route, Value, is_field_value, is_own_field, is_token, map, text, texts, time, word};
+use crate::document::{self, Map, Route, Value, is_field_value, is_own_field, is_token, map, text, texts, time, word};
 use crate::pattern::{Path, encode};
 use crate::report::Place;
 use crate::template::{self, Anchor};
@@ -234,7 +234,40 @@ impl<'d> Importer<'d> {
         self.request_fields(route, &origin, settings);
         Self::timeouts(route, settings);
         self.response_fields(route, settings);
+        self.compression(route, settings);
         Ok(())
+    }
+
+    /// `gzip` and `brotli`.
+    fn compression(&mut self, route: &mut Route, settings: &Settings<'d>) {
+        // What nginx takes where the file says nothing: the shortest body, the level.
+        const DEFAULTS: [(&str, &str, u64, u64); 2] = [("br", "brotli", 20, 6), ("gzip", "gzip", 20, 1)];
+        let on: Vec<_> = DEFAULTS.iter().filter(|(_, name, ..)| settings.is_on(name)).collect();
+        let Some((_, first, min, _)) = on.last() else { return };
+        let codings: Vec<&str> = on.iter().map(|(coding, ..)| *coding).collect();
+        let number = |name: &str, key: &str| settings.word(&format!("{name}_{key}")).and_then(values::size);
+        let levels: Vec<(&str, u64)> =
+            on.iter().map(|(coding, name, _, level)| (*coding, number(name, "comp_level").unwrap_or(*level))).collect();
+        // text/html always is; `*` stands for every type, which Weir's own list comes nearest to.
+        let more = settings.one(&format!("{first}_types"));
+        let named: Vec<&String> = more.map(|more| more.args.iter().collect()).unwrap_or_default();
+        let mut types: Vec<String> = Vec::new();
+        if !named.iter().any(|name| name.as_str() == "*") {
+            types.push("text/html".to_owned());
+            for name in named.into_iter().filter(|name| document::is_media_type(name)) {
+                if !types.contains(name) {
+                    types.push(name.clone());
+                }
+            }
+        }
+        let min = number(first, "min_length").unwrap_or(*min);
+        route.set("compress", document::compression(&codings, min, &types, &levels));
+        for (_, name, ..) in on {
+            if let Some(directive) = settings.one(name) {
+                let how = "`compress`; responses with `Set-Cookie` stay as they are, and those to other proxies are compressed too";
+                self.doc.report.differs(&directive.place, directive.shown(), how);
+            }
+        }
     }
 
     /// The path in `proxy_pass` takes the place of the location's prefix.
@@ -356,6 +389,10 @@ impl<'d> Importer<'d> {
                 (_, value) if is_from_service(settings, name, value) => {
                     self.doc.report.exact(place, shown, "`copy` of the service");
                 }
+                (_, value) if self.maps_to_itself(&lower, value) => {
+                    let how = "fields of the client pass; Weir sends none where the client sends none, and nginx what `map` says";
+                    self.doc.report.differs(place, shown, how);
+                }
                 (_, value) if has_variable(value) => match variables::of_nginx(value, self.server_name.as_deref()) {
                     Some(value) if is_token(name) && is_field_value(&value) => {
                         route.edit_header("request", "set", name, Value::Template(value));
@@ -473,6 +510,18 @@ impl<'d> Importer<'d> {
         }
     }
 
+    /// Whether a `map` leaves the client's field of this name as it is, but for one that is not there.
+    fn maps_to_itself(&self, field: &str, value: &str) -> bool {
+        let own = format!("$http_{}", field.replace('-', "_"));
+        let name = value.strip_prefix('$').map(|name| name.trim_matches(['{', '}']));
+        let Some(map) = name.and_then(|name| self.maps.get(name)).filter(|map| map.arg(0) == own) else {
+            return false;
+        };
+        let entries = map.block.as_deref().unwrap_or_default();
+        let is_default = |entry: &Directive| entry.name == "default" && entry.arg(0) == own;
+        entries.iter().any(is_default) && entries.iter().all(|entry| is_default(entry) || entry.name.is_empty())
+    }
+
     /// Whether a `map` makes `upgrade` of the client's field.
     fn maps_to_upgrade(&self, value: &str) -> bool {
         let name = value.trim_start_matches('$').trim_matches(['{', '}']);
@@ -536,6 +585,8 @@ pub(super) fn target(url: &str) -> Result<(Origin, Option<String>), String> {
         (_, Some(rest)) => (true, rest),
         _ => return Err("a target that depends on a variable has no equivalent".to_owned()),
     };
+    // The path as it came, with or without a slash before the variable: `http://$host:8080$request_uri`.
+    let (rest, is_whole_uri) = rest.strip_suffix("$request_uri").map_or((rest, false), |rest| (rest, true));
     let (authority, uri) = if let Some(socket) = rest.strip_prefix("unix:") {
         let (path, uri) = socket.split_once(':').map_or((socket, None), |(path, uri)| (path, Some(uri)));
         (format!("unix:{path}"), uri.filter(|uri| !uri.is_empty()))
@@ -545,9 +596,8 @@ pub(super) fn target(url: &str) -> Result<(Origin, Option<String>), String> {
     };
     let mut origin = Origin { tls, authority, base: String::new() };
     let mut uri = uri.map(str::to_owned);
-    if let Some(base) = uri.as_deref().and_then(|uri| uri.strip_suffix("$request_uri")) {
-        origin.base = encode(base.trim_end_matches('/'))?;
-        uri = None;
+    if is_whole_uri {
+        origin.base = encode(uri.take().unwrap_or_default().trim_end_matches('/'))?;
     }
     if let Some(uri) = uri.as_deref().filter(|uri| uri.contains('?')) {
         return Err(format!("a query in the target's path (`{uri}`) has no equivalent"));

@@ -86,6 +86,14 @@ pub(super) fn look_up(name: &str) -> Known {
         | "ssl_protocols"
         | "client_header_buffer_size"
         | "http2"
+        | "gzip"
+        | "gzip_types"
+        | "gzip_min_length"
+        | "gzip_comp_level"
+        | "brotli"
+        | "brotli_types"
+        | "brotli_min_length"
+        | "brotli_comp_level"
         | "set" => Known::Translated,
         "events"
         | "worker_connections"
@@ -174,6 +182,10 @@ pub(super) fn look_up(name: &str) -> Known {
         | "proxy_ssl_verify_depth"
         | "log_subrequest"
         | "chunked_transfer_encoding"
+        | "send_lowat"
+        | "proxy_send_lowat"
+        | "source_charset"
+        | "fastcgi_index"
         | "send_timeout" => Known::Process(TUNING),
         "proxy_buffering"
         | "proxy_buffers"
@@ -192,6 +204,8 @@ pub(super) fn look_up(name: &str) -> Known {
         | "fastcgi_buffers"
         | "fastcgi_buffer_size"
         | "client_body_in_single_buffer" => Known::Process(BUFFERS),
+        "gzip_vary" | "gzip_proxied" | "gzip_buffers" | "gzip_disable" | "gzip_http_version" | "brotli_buffers"
+        | "brotli_window" => Known::Process("about compression: see `compress`"),
         "access_log" | "log_format" | "open_log_file_cache" | "error_log" => {
             Known::Other("Weir logs to standard error, and one line of JSON for each request where `access_log` is set")
         }

@@ -283,6 +283,16 @@ impl<'d> Importer<'d> {
             return true;
         }
         let rewrites: Vec<&Directive> = block.iter().filter(|inner| inner.name == "rewrite").collect();
+        let forwards = block.iter().any(|inner| inner.name == "proxy_pass" || is_handler(&inner.name));
+        if let ([one], false) = (rewrites.as_slice(), forwards) {
+            // `permanent` or `redirect` of the location's own prefix; `return` would come before who may send requests too.
+            let redirects = self.rewrite_redirect(one).unwrap_or_default();
+            if let Some(same) = redirects.into_iter().find(|redirect| redirect.path.same(&route.path)) {
+                route.keys = same.keys;
+                self.response_fields(route, settings);
+                return true;
+            }
+        }
         let done = match find("proxy_pass") {
             Some(pass) => self.proxy(route, part, name, pass, &rewrites, settings).map_err(|why| (pass, why)),
             None => {

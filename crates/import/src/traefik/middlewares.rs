@@ -2,7 +2,9 @@
 
 use super::Importer;
 use super::services::duration;
-use crate::document::{Entry, Map, Route, Value, is_field_value, is_own_field, is_token, map, set, text, texts, word};
+use crate::document::{
+    self, Entry, Map, Route, Value, is_field_value, is_own_field, is_token, map, set, text, texts, word,
+};
 use crate::nginx::prefix_rewrite;
 use crate::pattern::{Segment, encode};
 use crate::report::Place;
@@ -218,6 +220,21 @@ impl<'n> Importer<'n> {
                         label.clone(),
                         "bodies are streamed; `body` bounds those of requests",
                     );
+                }
+                "compress" => {
+                    let mut codings = fields.texts("encodings");
+                    codings.retain(|coding| matches!(coding.as_str(), "zstd" | "br" | "gzip"));
+                    if codings.is_empty() {
+                        codings = ["gzip", "br", "zstd"].map(str::to_owned).into();
+                    }
+                    let codings: Vec<&str> = codings.iter().map(String::as_str).collect();
+                    let mut types = fields.texts("includedContentTypes");
+                    types.retain(|name| document::is_media_type(name));
+                    let min = fields.whole("minResponseBodyBytes").unwrap_or(1024);
+                    fields.skip(&["defaultEncoding"]);
+                    route.set("compress", document::compression(&codings, min, &types, &[]));
+                    let how = "`compress`; Traefik compresses all media types but those that it is told to leave out, Weir those of `types`";
+                    self.doc.report.differs(&place, label.clone(), how);
                 }
                 "contentType" => {}
                 "forwardAuth" => chain.auth.push(self.forward(name, &fields, &place, &label)?),

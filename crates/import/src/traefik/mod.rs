@@ -1,6 +1,7 @@
-//! Traefik's file provider: routers, services and middlewares of HTTP.
+//! Traefik's file provider, in YAML or TOML: routers, services and middlewares of HTTP.
 
 pub(crate) mod middlewares;
+mod names;
 pub(crate) mod rule;
 mod services;
 
@@ -33,10 +34,11 @@ pub(super) struct Importer<'n> {
 
 /// Reads a file.
 pub(crate) fn read(source: &Source) -> Result<Document, ImportError> {
-    let root = tree::yaml(source)?;
+    let is_toml = source.name.to_ascii_lowercase().ends_with(".toml");
+    let root = if is_toml { tree::toml(source)? } else { tree::yaml(source)? };
+    let root = tree::with_names(&root, &names::OPTIONS, &names::OF_USERS);
     if root.get("http").is_none() {
-        let message =
-            "there is no `http` in it; name the file of the file provider, in YAML, that has routers and services";
+        let message = "there is no `http` in it; name the file of the file provider that has routers and services";
         return Err(ImportError::new(&source.at(0), message));
     }
     let mut services = HashMap::new();
@@ -57,7 +59,18 @@ pub(crate) fn read(source: &Source) -> Result<Document, ImportError> {
         importer.router(name, *line, node);
     }
     let fields = Fields::of(&root);
-    fields.skip(&["http", "entryPoints", "providers", "log", "global", "api", "accessLog", "metrics", "ping"]);
+    fields.skip(&[
+        "http",
+        "entryPoints",
+        "providers",
+        "log",
+        "global",
+        "api",
+        "accessLog",
+        "metrics",
+        "ping",
+        "tracing",
+    ]);
     fields.name_rest(source, &mut importer.doc.report, "the file");
     Ok(importer.finish())
 }
@@ -73,6 +86,7 @@ impl<'n> Importer<'n> {
             let place = self.source.at(*line);
             let address = node.get("address").and_then(Node::text).unwrap_or_default();
             let address = address.strip_suffix("/tcp").unwrap_or(address);
+            self.entry_point(name, node);
             let address = if address.starts_with(':') { format!("0.0.0.0{address}") } else { address.to_owned() };
             if address.parse::<std::net::SocketAddr>().is_ok() {
                 self.doc.listen.push(Listen { place: place.clone(), value: text(address) });
@@ -100,6 +114,38 @@ impl<'n> Importer<'n> {
         document::set(&mut self.doc.top, "server", server);
     }
 
+    /// What an entry point says beside its address.
+    fn entry_point(&mut self, name: &str, node: &'n Node) {
+        let label = format!("entryPoint {name}");
+        let fields = Fields::of(node);
+        fields.skip(&["address", "observability", "asDefault", "reusePort", "transport", "allowACMEByPass"]);
+        if let Some(redirection) = fields.get("http").and_then(|http| http.at(&["redirections", "entryPoint"])) {
+            let place = self.place(redirection);
+            let how = "`redirect: https` of a listener does it, once another one has `tls`; written here, no route could be reached";
+            self.doc.report.left_out(&place, format!("redirections of {label}"), how);
+        }
+        for (key, line, _) in fields.get("http").map(Node::entries).unwrap_or_default() {
+            if key != "redirections" {
+                let place = self.source.at(*line);
+                self.doc.report.left_out(&place, format!("http.{key} of {label}"), "has no equivalent");
+            }
+        }
+        if let Some(forwarded) = fields.get("forwardedHeaders") {
+            let place = self.place(forwarded);
+            let networks = forwarded.get("trustedIPs").map(Node::texts).unwrap_or_default();
+            let is_network =
+                |text: &String| text.parse::<ipnet::IpNet>().is_ok() || text.parse::<std::net::IpAddr>().is_ok();
+            if !networks.is_empty() && networks.iter().all(is_network) {
+                document::set(&mut self.doc.top, "trusted_proxies", texts(networks));
+                self.doc.report.exact(&place, format!("forwardedHeaders of {label}"), "`trusted_proxies`");
+            } else {
+                let how = "Weir believes peers in `trusted_proxies` only";
+                self.doc.report.left_out(&place, format!("forwardedHeaders of {label}"), how);
+            }
+        }
+        fields.name_rest(self.source, &mut self.doc.report, &label);
+    }
+
     fn router(&mut self, name: &str, line: usize, node: &'n Node) {
         let place = self.source.at(line);
         let label = format!("router {name}");
@@ -119,6 +165,12 @@ impl<'n> Importer<'n> {
             let place = self.place(tls);
             let how = "the route is served in clear text; write a listener with `tls` and the files of its certificate";
             self.doc.report.left_out(&place, format!("tls of {label}"), how);
+        }
+        if let Some(parents) = fields.get("parentRefs").filter(|parents| !parents.items().is_empty()) {
+            let place = self.place(parents);
+            let how = "it is chosen behind the middlewares of other routers, which has no equivalent: the requests of those get 501";
+            self.doc.report.left_out(&place, format!("parentRefs of {label}"), how);
+            return;
         }
         fields.skip(&["ruleSyntax", "observability"]);
         fields.name_rest(self.source, &mut self.doc.report, &label);
@@ -173,6 +225,9 @@ impl<'n> Importer<'n> {
     }
 
     fn fill(&mut self, route: &mut Route, service: &str, middlewares: &[String]) -> Result<(), String> {
+        if service.is_empty() {
+            return Err("it has no service of its own: routers with `parentRefs` serve its requests".to_owned());
+        }
         let mut expanded = Vec::new();
         self.expand(middlewares, 0, &mut expanded)?;
         let mut path = PathEdit::new(route);
@@ -204,6 +259,9 @@ impl<'n> Importer<'n> {
         } else {
             let weights = service.split.into_iter().map(|(name, weight)| (name, word(weight))).collect();
             route.set("split", map([("upstreams", Value::Map(weights))]));
+        }
+        if let Some(mirror) = service.mirror {
+            route.set("mirror", Value::Map(mirror));
         }
         if let Some(fallback) = service.fallback {
             route.set("fallback", texts([fallback]));
@@ -239,6 +297,12 @@ impl<'n> Importer<'n> {
             doc.report.left_out(&whole, "all routers", "no route could be written");
             doc.routes.push(route);
         }
+        let mut is_kept = doc.routes.iter().map(|route| !gives_way(route, &doc.routes)).collect::<Vec<_>>().into_iter();
+        for (route, _) in doc.routes.iter().zip(is_kept.clone()).filter(|(_, is_kept)| !is_kept) {
+            let how = "it gives way to the router behind TLS with the same rule: Weir's routes do not tell listeners apart. `redirect: https` of the listener in clear text does it";
+            doc.report.differs(&route.place, route.note.clone(), how);
+        }
+        doc.routes.retain(|_| is_kept.next().unwrap_or(true));
         precedence::check(&mut doc, |a, b| ranks[a.rank] > ranks[b.rank]);
         doc.drop_doubles();
         for (what, how) in WHOLE {
@@ -247,6 +311,27 @@ impl<'n> Importer<'n> {
         doc.report.sort();
         doc
     }
+}
+
+/// Whether a route only sends clients to https, where another one serves the same requests: without this, it would redirect for ever.
+fn gives_way(route: &Route, routes: &[Route]) -> bool {
+    let redirects = |route: &Route| {
+        let host = route.host.as_deref().unwrap_or_default();
+        route.keys.iter().any(|(key, value)| {
+            let Value::Map(redirect) = value else { return false };
+            let to = redirect.iter().find(|(key, _)| key == "to").map(|(_, to)| to);
+            key == "redirect" && matches!(to, Some(Value::Text(to)) if to.starts_with(&format!("https://{host}")))
+        })
+    };
+    redirects(route)
+        && routes.iter().any(|other| {
+            !redirects(other)
+                && other.host == route.host
+                && other.path.same(&route.path)
+                && other.methods == route.methods
+                && other.headers == route.headers
+                && other.query == route.query
+        })
 }
 
 /// What holds for every file.

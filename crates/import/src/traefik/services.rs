@@ -1,7 +1,7 @@
 //! Services and transports.
 
 use super::Importer;
-use crate::document::{Entry, Map, Value, map, text, time, word};
+use crate::document::{Entry, Map, Value, is_token, map, text, texts, time, word};
 use crate::tree::{Fields, Node};
 use crate::units::common_divisor;
 
@@ -18,6 +18,8 @@ pub(super) struct Service {
     pub(super) fallback: Option<String>,
     /// Upstreams with their weights, in place of the one.
     pub(super) split: Vec<(String, u64)>,
+    /// `mirror` of its routes.
+    pub(super) mirror: Option<Map>,
 }
 
 /// What a load balancer sends requests to, before it is an upstream.
@@ -68,14 +70,10 @@ impl<'n> Importer<'n> {
             return Ok(main);
         }
         if let Some(mirroring) = node.get("mirroring") {
-            let place = self.place(mirroring);
-            self.doc.report.left_out(
-                &place,
-                format!("service {name}: mirrors"),
-                "requests are not copied; they go to its main service",
-            );
             let main = mirroring.get("service").and_then(Node::text).ok_or("a mirroring without a service")?.to_owned();
-            return self.made_once(&main, attempts, depth + 1);
+            let mut main = self.made_once(&main, attempts, depth + 1)?;
+            main.mirror = self.mirror(name, mirroring, &main, depth);
+            return Ok(main);
         }
         if let Some(split) = node.get("weighted").and_then(|weighted| self.split(name, weighted, attempts, depth)) {
             return split;
@@ -113,7 +111,53 @@ impl<'n> Importer<'n> {
             value: upstream,
         });
         self.doc.report.exact(&place, note, format!("upstream {written}"));
-        Ok(Service { name: written, host, fallback: None, split: Vec::new() })
+        Ok(Service { name: written, host, fallback: None, split: Vec::new(), mirror: None })
+    }
+
+    /// The service that gets copies of requests: one, as Weir has it.
+    fn mirror(&mut self, name: &str, mirroring: &'n Node, main: &Service, depth: usize) -> Option<Map> {
+        let mut made: Option<Map> = None;
+        for mirror in mirroring.get("mirrors").map(Node::items).unwrap_or_default() {
+            let place = self.place(mirror);
+            let to = mirror.get("name").and_then(Node::text).unwrap_or_default();
+            let what = format!("service {name}: mirror {to}");
+            let percent = mirror.get("percent").and_then(Node::whole).unwrap_or(0).min(100);
+            if percent == 0 {
+                self.doc.report.exact(&place, what, "it gets 0 % of the requests: it was not written");
+                continue;
+            }
+            if made.is_some() {
+                self.doc.report.left_out(&place, what, "a route of Weir has one mirror");
+                continue;
+            }
+            let target = match self.made_once(to, 1, depth + 1) {
+                Ok(target) if target.split.is_empty() && target.name != main.name => target,
+                Ok(_) => {
+                    let how = "the upstream of the copies may neither serve the route itself nor be one by weight";
+                    self.doc.report.left_out(&place, what, how);
+                    continue;
+                }
+                Err(why) => {
+                    self.doc.report.left_out(&place, what, why);
+                    continue;
+                }
+            };
+            let mut value: Map = vec![
+                ("upstream".to_owned(), text(target.name)),
+                ("share".to_owned(), text(format!("{percent}%"))),
+                ("methods".to_owned(), texts(["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"])),
+            ];
+            let how = "`mirror`: copies with bodies over 64 KiB are not sent, see `mirror.body`";
+            if mirroring.get("mirrorBody").and_then(Node::flag) == Some(false) {
+                value[2].1 = texts(["GET", "HEAD", "OPTIONS"]);
+                let how = "`mirror` of requests without bodies: Traefik sends copies of the others without their body";
+                self.doc.report.differs(&place, what, how);
+            } else {
+                self.doc.report.differs(&place, what, how);
+            }
+            made = Some(value);
+        }
+        made
     }
 
     /// Services by weight, each with an upstream of its own. None where one of them is no load balancer.
@@ -201,6 +245,7 @@ impl<'n> Importer<'n> {
                 Err(why) => self.doc.report.left_out(&place, format!("server {written}"), why),
             }
         }
+        let targets = once_each(targets);
         if targets.is_empty() {
             return Err(format!("the service {name} has no server that Weir can connect to"));
         }
@@ -224,6 +269,7 @@ impl<'n> Importer<'n> {
                 text("round_robin")
             }
         };
+        let balance = self.sticky(&fields, &label).unwrap_or(balance);
         value.push(("balance".to_owned(), balance));
         if let Some(health) = fields.get("healthCheck") {
             self.health(health, &label, &mut value);
@@ -233,6 +279,21 @@ impl<'n> Importer<'n> {
         fields.skip(&["responseForwarding"]);
         fields.name_rest(self.source, &mut self.doc.report, &label);
         Ok(Balancer { targets, host, value })
+    }
+
+    /// `sticky`: the target that served a client before, by a cookie.
+    fn sticky(&mut self, fields: &Fields<'n>, label: &str) -> Option<Value> {
+        let sticky = fields.get("sticky")?;
+        let place = self.place(sticky);
+        let cookie = sticky.get("cookie")?;
+        let name = cookie.get("name").and_then(Node::text).unwrap_or("sticky");
+        if !is_token(name) {
+            self.doc.report.left_out(&place, format!("{label}: sticky"), "a cookie cannot have this name");
+            return None;
+        }
+        let how = "`balance: {cookie: NAME}`: a session cookie with Weir's own attributes";
+        self.doc.report.differs(&place, format!("{label}: sticky"), how);
+        Some(map([("cookie", text(name))]))
     }
 
     /// Services by weight: one upstream with the targets of all.
@@ -250,11 +311,14 @@ impl<'n> Importer<'n> {
                 self.services.get(inner).copied().ok_or_else(|| format!("the service {inner} is not in this file"))?;
             parts.push((self.balancer(inner, node, depth + 1)?, weight));
         }
-        for key in ["sticky", "healthCheck"] {
-            if let Some(found) = weighted.get(key) {
-                let place = self.place(found);
-                self.doc.report.left_out(&place, format!("service {name}: {key}"), "has no equivalent");
-            }
+        if let Some(found) = weighted.get("sticky") {
+            let place = self.place(found);
+            self.doc.report.left_out(&place, format!("service {name}: sticky"), "has no equivalent");
+        }
+        if let Some(found) = weighted.get("healthCheck") {
+            let place = self.place(found);
+            let how = "the checks of its targets decide, which are those of one upstream";
+            self.doc.report.exact(&place, format!("service {name}: healthCheck"), how);
         }
         let (first, rest) = parts.split_first().ok_or_else(|| format!("the service {name} has no service"))?;
         if rest.iter().any(|(part, _)| part.host != first.0.host || part.value != first.0.value) {
@@ -267,13 +331,15 @@ impl<'n> Importer<'n> {
             parts.iter().map(|(part, _)| part.targets.iter().map(|(_, weight)| weight).sum()).collect();
         let common: u64 =
             sums.iter().try_fold(1_u64, |all, sum| all.checked_mul(*sum)).filter(|all| *all <= 1_000_000).unwrap_or(0);
-        let mut targets = Vec::new();
+        let mut targets: Vec<(String, u64)> = Vec::new();
         for ((part, weight), sum) in parts.iter().zip(&sums) {
             for (url, own) in &part.targets {
                 let share = if common == 0 { *weight } else { weight * own * (common / sum) };
                 targets.push((url.clone(), share.clamp(1, 1_000_000_000)));
             }
         }
+        // A service may be a part of several parts.
+        let mut targets = once_each(targets);
         let divisor = targets.iter().map(|(_, weight)| *weight).fold(0, common_divisor).max(1);
         targets.iter_mut().for_each(|(_, weight)| *weight /= divisor);
         self.doc.report.exact(
@@ -395,4 +461,20 @@ pub(crate) fn duration(written: &str) -> Option<u64> {
         rest = &rest[letters..];
     }
     (0.0..1e12).contains(&total).then_some(total as u64)
+}
+
+/// Targets by their URLs, each with the sum of its weights: Weir's upstream names a target once.
+fn once_each(targets: Vec<(String, u64)>) -> Vec<(String, u64)> {
+    let mut out: Vec<(String, u64)> = Vec::with_capacity(targets.len());
+    let mut known: std::collections::HashMap<String, usize> = std::collections::HashMap::new();
+    for (url, weight) in targets {
+        match known.get(&url) {
+            Some(&at) => out[at].1 = out[at].1.saturating_add(weight),
+            None => {
+                known.insert(url.clone(), out.len());
+                out.push((url, weight));
+            }
+        }
+    }
+    out
 }
