@@ -313,7 +313,7 @@ impl<'n> Importer<'n> {
     }
 }
 
-/// Whether a route only sends clients to https, where another one serves the same requests: without this, it would redirect for ever.
+/// Whether a route only sends clients to https, where another one serves the same requests: without this, it would redirect without limit.
 fn gives_way(route: &Route, routes: &[Route]) -> bool {
     let redirects = |route: &Route| {
         let host = route.host.as_deref().unwrap_or_default();
