@@ -18,7 +18,7 @@ const WHOLE: &str = "http { server { listen 127.0.0.1:80; location / { proxy_pas
 fn the_exit_code_says_whether_something_was_left_out() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("whole.conf"), WHOLE).unwrap();
-    std::fs::write(folder.path().join("part.conf"), WHOLE.replace("server {", "gzip on; server {")).unwrap();
+    std::fs::write(folder.path().join("part.conf"), WHOLE.replace("server {", "limit_rate 100k; server {")).unwrap();
     std::fs::write(folder.path().join("bad.conf"), "http {").unwrap();
 
     let output = import(folder.path(), &["nginx", "whole.conf", "-o", "weir.yaml"]);
@@ -29,7 +29,7 @@ fn the_exit_code_says_whether_something_was_left_out() {
 
     let output = import(folder.path(), &["nginx", "part.conf"]);
     assert_eq!(output.status.code(), Some(3), "{}", told(&output));
-    assert!(told(&output).contains("part.conf:1: left out: gzip on"), "{}", told(&output));
+    assert!(told(&output).contains("part.conf:1: left out: limit_rate 100k"), "{}", told(&output));
     assert!(String::from_utf8_lossy(&output.stdout).contains("\nroutes:\n"));
 
     for (file, message) in [
@@ -62,13 +62,13 @@ fn a_file_is_replaced_only_by_force() {
 #[test]
 fn the_report_is_json_if_asked_for() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("nginx.conf"), WHOLE.replace("server {", "gzip on;\n server {")).unwrap();
+    std::fs::write(folder.path().join("nginx.conf"), WHOLE.replace("server {", "limit_rate 100k;\n server {")).unwrap();
     let output = import(folder.path(), &["nginx", "nginx.conf", "--report", "json"]);
     let report: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
     assert_eq!(report["left_out"], 1);
     let findings = report["findings"].as_array().unwrap();
-    let gzip = findings.iter().find(|finding| finding["what"] == "gzip on").unwrap();
-    assert_eq!((&gzip["kind"], &gzip["file"], &gzip["line"]), (&"left_out".into(), &"nginx.conf".into(), &1.into()));
+    let found = findings.iter().find(|finding| finding["what"] == "limit_rate 100k").unwrap();
+    assert_eq!((&found["kind"], &found["file"], &found["line"]), (&"left_out".into(), &"nginx.conf".into(), &1.into()));
 }
 
 #[test]
