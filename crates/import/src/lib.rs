@@ -46,9 +46,9 @@ use source::Files;
 pub enum Format {
     /// `nginx.conf`, whole or a file with `server` blocks.
     Nginx,
-    /// Kong's declarative configuration, `_format_version` 3.0.
+    /// Kong's declarative configuration, `_format_version` 3.0, 2.1 or 1.1.
     Kong,
-    /// Dynamic configuration of Traefik's file provider, in YAML.
+    /// Dynamic configuration of Traefik's file provider, in YAML or, by the name of the file, TOML.
     Traefik,
     /// Caddy's JSON, as `caddy adapt` writes it.
     Caddy,
