@@ -142,6 +142,21 @@ fn redirections_of_an_entry_point_are_in_the_report() {
     assert!(imported.yaml.contains("trusted_proxies: [10.0.0.0/8]"), "{}", imported.yaml);
 }
 
+/// `trusted_proxies` holds for every listener: nobody may be believed at one because another entry point believes him.
+#[test]
+fn what_one_of_several_entry_points_believes_is_not_believed_at_all() {
+    let imported = traefik(&format!(
+        "[entryPoints.web]\naddress = ':80'\n[entryPoints.web.forwardedHeaders]\ntrustedIPs = ['10.0.0.0/8']\n\
+         [entryPoints.internal]\naddress = ':81'\n[http.routers.r]\nrule = 'Path(`/a`)'\nservice = 's'\n{SERVICES}"
+    ));
+    assert!(!imported.yaml.contains("trusted_proxies"), "{}", imported.yaml);
+    assert!(
+        imported.report.to_text().contains("left out: forwardedHeaders of entryPoint web"),
+        "{}",
+        imported.report.to_text()
+    );
+}
+
 #[test]
 fn mirrors_of_traefik_get_copies() {
     let imported = traefik(&format!(

@@ -135,11 +135,13 @@ impl<'n> Importer<'n> {
             let networks = forwarded.get("trustedIPs").map(Node::texts).unwrap_or_default();
             let is_network =
                 |text: &String| text.parse::<ipnet::IpNet>().is_ok() || text.parse::<std::net::IpAddr>().is_ok();
-            if !networks.is_empty() && networks.iter().all(is_network) {
+            // What one of several entry points believes must not hold for all.
+            let is_only = self.root.get("entryPoints").is_some_and(|all| all.entries().len() == 1);
+            if is_only && !networks.is_empty() && networks.iter().all(is_network) {
                 document::set(&mut self.doc.top, "trusted_proxies", texts(networks));
                 self.doc.report.exact(&place, format!("forwardedHeaders of {label}"), "`trusted_proxies`");
             } else {
-                let how = "Weir believes peers in `trusted_proxies` only";
+                let how = "Weir believes peers in `trusted_proxies` only, at every listener alike";
                 self.doc.report.left_out(&place, format!("forwardedHeaders of {label}"), how);
             }
         }
