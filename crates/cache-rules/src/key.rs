@@ -57,12 +57,15 @@ impl Policy {
         body: Option<&BodyDigest>,
         out: &mut Vec<u8>,
     ) -> usize {
+        let authority_at = out.len() + url.scheme.len() + b"://".len();
         self.write_url(url, out);
+        // The form in the URL is never longer than the one that came: where that stands there as it is, it has no other.
+        let is_normal = out[authority_at..].starts_with(url.authority);
         out.push(0);
         let class_at = out.len();
         out.push(class.byte());
         sized(out, &self.fingerprint);
-        if is_normal(url) {
+        if is_normal {
             out.push(0);
         } else {
             out.push(1);
@@ -128,12 +131,6 @@ impl BodyDigest {
 pub fn sized(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
     out.extend_from_slice(bytes);
-}
-
-/// Whether the authority came in the form that keys begin with.
-fn is_normal(url: &Url<'_>) -> bool {
-    let has_port = without_default_port(url.scheme, url.authority).len() < url.authority.len();
-    !has_port && !url.authority.iter().any(u8::is_ascii_uppercase)
 }
 
 /// RFC 9110 section 4.2.3: an empty port and the default one mean no port.

@@ -498,7 +498,7 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
-    use crate::downstream::http2;
+    use crate::streams::visits;
 
     /// A worker that is not running, and its mailbox.
     fn worker(yaml: &str) -> (Rc<Worker>, tokio::sync::mpsc::UnboundedReceiver<Message>) {
@@ -591,13 +591,13 @@ mod tests {
                 client.write_all(&get(number)).await.unwrap();
                 frame_of(&mut client, 1, 4).await;
             }
-            http2::VISITS.with(|visits| visits.set(0));
+            let before = visits::count();
             for number in stalled..stalled + REQUESTS {
                 let credit = frame(8, 0, number * 2 + 1, &100_u32.to_be_bytes());
                 client.write_all(&[get(number), credit].concat()).await.unwrap();
                 frame_of(&mut client, 0, 1).await;
             }
-            http2::VISITS.with(std::cell::Cell::get) / REQUESTS as usize
+            (visits::count() - before) / REQUESTS as usize
         })
     }
 

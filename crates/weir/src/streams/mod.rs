@@ -6,3 +6,4 @@ pub mod indices;
 pub mod pipe;
 pub mod ready;
 pub mod registry;
+pub mod visits;

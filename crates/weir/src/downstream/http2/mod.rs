@@ -18,8 +18,6 @@ use crate::streams::pipe::Pipe;
 use crate::worker::Worker;
 use driver::Driver;
 use slots::Spares;
-#[cfg(test)]
-pub(crate) use slots::VISITS;
 
 /// Serves a connection whose client speaks HTTP/2; `down.buffer` may hold the first bytes.
 pub async fn serve(worker: Rc<Worker>, down: Downstream) {

@@ -14,6 +14,7 @@ use crate::streams::body::Progress;
 use crate::streams::indices::Indices;
 use crate::streams::pipe::Pipe;
 use crate::streams::ready::Ready;
+use crate::streams::visits::visit;
 
 /// Free slots that a worker keeps.
 const KEPT: usize = 256;
@@ -304,17 +305,4 @@ impl<F: Future<Output = ()>> Slots<F> {
             self.wakers.truncate(KEPT_WAKERS);
         }
     }
-}
-
-/// Counts how often a slot is looked at.
-#[inline]
-fn visit() {
-    #[cfg(test)]
-    VISITS.with(|visits| visits.set(visits.get() + 1));
-}
-
-#[cfg(test)]
-thread_local! {
-    /// How often this thread looked at a slot.
-    pub(crate) static VISITS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }

@@ -5,6 +5,7 @@ use ::http2::Connection;
 use super::request::Reader;
 use super::slot::{New, Slot};
 use crate::streams::indices::Indices;
+use crate::streams::visits::visit;
 
 /// Slots by index, which wakers know, and by stream.
 #[derive(Default)]
@@ -170,19 +171,6 @@ impl Slots {
     }
 }
 
-/// Counts how often a slot is looked at.
-#[inline]
-fn visit() {
-    #[cfg(test)]
-    VISITS.with(|visits| visits.set(visits.get() + 1));
-}
-
-#[cfg(test)]
-thread_local! {
-    /// How often this thread looked at a slot.
-    pub(crate) static VISITS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
-}
-
 #[cfg(test)]
 mod tests {
     use std::task::{Context, Poll};
@@ -190,6 +178,7 @@ mod tests {
     use super::*;
     use crate::streams::client_stream::{ClientStream, pair};
     use crate::streams::ready::Ready;
+    use crate::streams::visits;
 
     /// A slot whose exchange has written these bytes.
     fn add(slots: &mut Slots, written: &[u8]) -> ClientStream {
@@ -220,13 +209,13 @@ mod tests {
         let (mut slots, mut codec) = (Slots::default(), Connection::client(::http2::Config::default(), 0));
         let _stalled: Vec<ClientStream> = (0..stalled).map(|_| add(&mut slots, b"GET / HT")).collect();
         assert_eq!(send_all(&mut slots, &mut codec), 0);
-        VISITS.with(|visits| visits.set(0));
+        let before = visits::count();
         let _stream = add(&mut slots, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!(send_all(&mut slots, &mut codec), 1);
         assert!(slots.touch(1).is_some());
         assert!(slots.close(stalled).is_some());
         assert_eq!((slots.unopened(), slots.is_empty()), (stalled, stalled == 0));
-        VISITS.with(std::cell::Cell::get)
+        visits::count() - before
     }
 
     #[test]
