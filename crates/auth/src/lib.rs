@@ -19,6 +19,7 @@ pub mod api_key;
 pub mod basic;
 pub mod certificate;
 mod clock_table;
+pub mod field;
 mod identity;
 pub mod jwks;
 pub mod jwt;

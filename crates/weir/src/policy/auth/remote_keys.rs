@@ -416,21 +416,26 @@ impl Drop for LookUp {
     }
 }
 
+#[cfg(test)]
+mod tests;
+
 /// Reads the response to `HGETALL`. A hash without fields does not exist.
 fn read(digest: &[u8; 32], value: &Value) -> Result<Found, String> {
-    let text = |value: &'_ Value| match value {
-        Value::BulkString(text) => Some(text.as_slice().to_vec()),
-        Value::SimpleString(text) => Some(text.as_bytes().to_vec()),
+    let text = |value: &Value| match value {
+        Value::BulkString(text) => Some(text.clone()),
+        Value::SimpleString(text) => Some(text.clone().into_bytes()),
         _ => None,
     };
-    let pairs: Vec<(Vec<u8>, Vec<u8>)> = match value {
-        Value::Array(list) => {
-            list.chunks_exact(2).filter_map(|pair| Some((text(&pair[0])?, text(&pair[1])?))).collect()
+    // All of them or none: without a field such as `disabled` an entry would say more than it does.
+    let pairs: Option<Vec<(Vec<u8>, Vec<u8>)>> = match value {
+        Value::Array(list) if list.len().is_multiple_of(2) => {
+            list.chunks_exact(2).map(|pair| Some((text(&pair[0])?, text(&pair[1])?))).collect()
         }
-        Value::Map(pairs) => pairs.iter().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect(),
-        Value::Nil => Vec::new(),
-        _ => return Err("it is not a hash".to_owned()),
+        Value::Map(pairs) => pairs.iter().map(|(name, value)| Some((text(name)?, text(value)?))).collect(),
+        Value::Nil => Some(Vec::new()),
+        _ => None,
     };
+    let pairs = pairs.ok_or("it is not a hash of texts")?;
     if pairs.is_empty() {
         return Ok(Found::Unknown);
     }
