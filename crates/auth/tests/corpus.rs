@@ -15,7 +15,10 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     files.map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect()
 }
 
-fn targets() -> [(&'static str, fn(&[u8])); 4] {
+/// A target and its check.
+type Target = (&'static str, fn(&[u8]));
+
+fn targets() -> [Target; 4] {
     [
         ("jwt", checks::jwt),
         ("api_key", checks::api_key),

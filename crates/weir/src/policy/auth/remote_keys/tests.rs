@@ -140,7 +140,7 @@ fn a_worker_that_ends_leaves_nobody_waiting() {
         requests.detach_all();
         rig.keys
     });
-    // The runtime of that worker is gone, and its look-up with it.
+    // The runtime of that worker has ended, and its look-up with it.
     assert_eq!(rig.in_flight.load(Relaxed), 0);
     assert!(rig.shards.iter().all(|shard| lock(shard).flights.is_empty()));
 }
