@@ -109,6 +109,14 @@ fn followed(weir: &Weir, is_followed: bool) {
     });
 }
 
+/// Waits until the subscription has been made anew so many times. Its end may be too short to be seen in a metric.
+fn followed_again(weir: &Weir, times: usize) {
+    wait::until(DEADLINE, "the subscription is made anew", || {
+        weir.stderr().matches("changes of API keys are followed again").count() >= times
+    });
+    followed(weir, true);
+}
+
 /// What `count` clients get at once with a key.
 fn at_once(weir: &Weir, count: usize, key: impl Fn(usize) -> String + Sync) -> BTreeMap<u16, usize> {
     let statuses: Vec<u16> = thread::scope(|scope| {
