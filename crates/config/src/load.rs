@@ -71,7 +71,7 @@ pub fn load_text(source: &str, text: &str, environment: Environment<'_>) -> Resu
     let folder = Path::new(source).parent().unwrap_or(Path::new(""));
     let loaded = || {
         let file: raw::File = yaml::parse(text, environment)?;
-        let config = resolve::resolve(&file, Mode::File, folder, &|path| std::fs::read(path))?;
+        let config = resolve::resolve(&file, Mode::File, folder, &|path| std::fs::read(path), environment)?;
         Ok(Loaded { file, config })
     };
     loaded().map_err(|problems| Problems::in_file(source, text, problems))
@@ -93,7 +93,7 @@ pub fn load_managed(
     };
     let loaded = || {
         let file: raw::File = yaml::parse(text, environment)?;
-        let config = resolve::resolve(&file, Mode::Managed, Path::new(""), &read)?;
+        let config = resolve::resolve(&file, Mode::Managed, Path::new(""), &read, environment)?;
         Ok(Loaded { file, config })
     };
     loaded().map_err(|problems| Problems::in_file(source, text, problems))
@@ -106,7 +106,8 @@ pub fn load_managed(
 pub fn load_environment(environment: Environment<'_>) -> Result<Loaded, Problems> {
     let loaded = || {
         let file = env::file(environment)?;
-        let config = resolve::resolve(&file, Mode::Environment, Path::new(""), &|path| std::fs::read(path))?;
+        let config =
+            resolve::resolve(&file, Mode::Environment, Path::new(""), &|path| std::fs::read(path), environment)?;
         Ok(Loaded { file, config })
     };
     loaded().map_err(Problems::in_environment)

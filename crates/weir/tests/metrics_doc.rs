@@ -36,7 +36,7 @@ limits:
   tight: {{algorithm: fixed_window, quota: 1, window: 1h}}
   tokens: {{unit: tokens, algorithm: fixed_window, quota: 1000, window: day}}
 caches: {{pages: {{mode: ttl, store: [memory, redis]}}}}
-auth: {{users: {{jwt: {{issuer: i, audience: a, secret: \"0123456789abcdef0123456789abcdef\"}}}}}}
+auth: {{users: {{jwt: {{issuer: i, audience: a, secret: \"0123456789abcdef0123456789abcdef\"}}}}, keys: {{api_key: {{store: redis}}}}}}
 apis: {{api: {{spec: api.yaml, upstream: live}}}}
 server: {{faults: true}}
 routes:

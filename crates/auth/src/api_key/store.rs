@@ -3,34 +3,18 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use aws_lc_rs::{digest, hmac};
 use foldhash::fast::RandomState;
 
-use super::entry::{Entry, FileError, seconds};
-use super::key::Key;
+use super::digest::{Digester, from_hex};
+use super::entry::{Entry, FileError};
+use super::record::Record;
 use crate::{Identity, Refusal};
-
-/// Shorter keys can be guessed, however they are hashed.
-const WEAK_BELOW: usize = 20;
-/// No key in use is longer; more is not hashed.
-const LONGEST: usize = 512;
 
 /// All keys of one authenticator. Immutable: a changed file makes a new one.
 #[derive(Debug, Default)]
 pub struct Store {
-    keys: HashMap<[u8; 32], Listed, RandomState>,
-    pepper: Option<hmac::Key>,
-    weak: usize,
-}
-
-#[derive(Debug)]
-struct Listed {
-    id: Box<str>,
-    identity: Arc<Identity>,
-    routes: Box<[Box<str>]>,
-    not_before: i64,
-    expires: i64,
-    disabled: bool,
+    keys: HashMap<[u8; 32], Record, RandomState>,
+    digester: Digester,
 }
 
 /// A key that was found, and may be used.
@@ -62,45 +46,23 @@ impl Store {
         let entries = Entry::read_file(text)?;
         let mut store = Self {
             keys: HashMap::with_capacity_and_hasher(entries.len(), RandomState::default()),
-            pepper: pepper.map(|secret| hmac::Key::new(hmac::HMAC_SHA256, secret)),
-            weak: 0,
+            digester: Digester::new(pepper),
         };
         let mut ids = HashSet::with_capacity(entries.len());
         for (line, entry) in entries {
             let wrong = |problem: String| StoreError::File(FileError { line, problem });
-            if entry.id.is_empty() || entry.consumer.is_empty() {
-                return Err(wrong("`id` and `consumer` must not be empty".to_owned()));
+            let digest = from_hex(entry.sha256.as_bytes());
+            let (id, weak) = (entry.id.clone(), entry.weak);
+            let record = Record::of(entry).map_err(wrong)?;
+            let digest = digest.ok_or_else(|| wrong("`sha256` must have 64 hexadecimal digits".to_owned()))?;
+            if weak && !store.digester.has_pepper() {
+                return Err(StoreError::PepperMissing(line));
             }
-            let digest = hexadecimal(&entry.sha256)
-                .ok_or_else(|| wrong("`sha256` must have 64 hexadecimal digits".to_owned()))?;
-            if entry.weak {
-                if store.pepper.is_none() {
-                    return Err(StoreError::PepperMissing(line));
-                }
-                store.weak += 1;
+            if !ids.insert(id.clone()) {
+                return Err(wrong(format!("the id `{id}` occurs twice")));
             }
-            let moment =
-                |text: &Option<String>, otherwise| text.as_deref().map_or(Ok(otherwise), seconds).map_err(wrong);
-            let listed = Listed {
-                not_before: moment(&entry.not_before, i64::MIN)?,
-                expires: moment(&entry.expires, i64::MAX)?,
-                identity: Arc::new(Identity {
-                    consumer: Some(entry.consumer.into()),
-                    key_id: Some(entry.id.as_str().into()),
-                    tier: entry.tier.map(Into::into),
-                    scopes: entry.scopes.into_iter().map(Into::into).collect(),
-                    meta: entry.meta.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
-                    ..Identity::default()
-                }),
-                routes: entry.routes.into_iter().map(Into::into).collect(),
-                disabled: entry.disabled,
-                id: entry.id.clone().into(),
-            };
-            if !ids.insert(entry.id.clone()) {
-                return Err(wrong(format!("the id `{}` occurs twice", entry.id)));
-            }
-            if store.keys.insert(digest, listed).is_some() {
-                return Err(wrong(format!("the key of `{}` has another entry: one key is one entry", entry.id)));
+            if store.keys.insert(digest, record).is_some() {
+                return Err(wrong(format!("the key of `{id}` has another entry: one key is one entry")));
             }
         }
         Ok(store)
@@ -126,62 +88,17 @@ impl Store {
     /// [`Refusal::Malformed`] for bytes that no key has, [`Refusal::Invalid`] for an unknown key, [`Refusal::Revoked`] for a disabled
     /// one, [`Refusal::Expired`] outside its time, [`Refusal::Forbidden`] on a route that it does not open.
     pub fn find(&self, presented: &[u8], route: &str, now: i64) -> Result<Found<'_>, Refusal> {
-        if presented.is_empty() || presented.len() > LONGEST || !presented.iter().all(u8::is_ascii_graphic) {
-            return Err(Refusal::Malformed("api key"));
-        }
-        let listed = self.listed(presented).ok_or(Refusal::Invalid("unknown key"))?;
-        if listed.disabled {
-            return Err(Refusal::Revoked);
-        }
-        if now < listed.not_before {
-            return Err(Refusal::Invalid("not yet valid"));
-        }
-        if now >= listed.expires {
-            return Err(Refusal::Expired);
-        }
-        if !listed.routes.is_empty() && !listed.routes.iter().any(|one| &**one == route) {
-            return Err(Refusal::Forbidden("route"));
-        }
-        Ok(Found { id: &listed.id, identity: &listed.identity })
+        let digest = self.digester.digest(presented)?;
+        let record = self.keys.get(&digest).ok_or(Refusal::Invalid("unknown key"))?;
+        Ok(Found { id: record.id(), identity: record.admit(route, now)? })
     }
-
-    fn listed(&self, presented: &[u8]) -> Option<&Listed> {
-        if Key::has_prefix(presented) {
-            // A typing error costs no digest.
-            Key::parse(std::str::from_utf8(presented).ok()?).ok()?;
-            return self.keys.get(&sha256(presented));
-        }
-        if presented.len() >= WEAK_BELOW {
-            return self.keys.get(&sha256(presented));
-        }
-        let pepper = self.pepper.as_ref().filter(|_| self.weak > 0)?;
-        self.keys.get(hmac::sign(pepper, presented).as_ref())
-    }
-}
-
-/// The digest of a key, as the file keeps it.
-#[must_use]
-pub fn sha256(key: &[u8]) -> [u8; 32] {
-    let mut out = [0; 32];
-    out.copy_from_slice(digest::digest(&digest::SHA256, key).as_ref());
-    out
-}
-
-fn hexadecimal(text: &str) -> Option<[u8; 32]> {
-    let text = text.as_bytes();
-    let mut out = [0; 32];
-    if text.len() != 64 {
-        return None;
-    }
-    for (byte, pair) in out.iter_mut().zip(text.chunks_exact(2)) {
-        let digit = |letter: u8| char::from(letter).to_digit(16);
-        *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
-    }
-    Some(out)
 }
 
 #[cfg(test)]
 mod tests {
+    use aws_lc_rs::hmac;
+
+    use super::super::{Key, sha256};
     use super::*;
 
     fn hex(bytes: &[u8]) -> String {

@@ -140,9 +140,14 @@ fn limits_and_cache_are_those_of_the_contract() {
         ]),
         ..File::default()
     };
-    let config =
-        crate::resolve::resolve(&file, Mode::Environment, std::path::Path::new(""), &|path| std::fs::read(path))
-            .unwrap();
+    let config = crate::resolve::resolve(
+        &file,
+        Mode::Environment,
+        std::path::Path::new(""),
+        &|path| std::fs::read(path),
+        &|_| None,
+    )
+    .unwrap();
     let [client, global] = config.limits.as_slice() else { panic!() };
     assert_eq!((&*client.name, &*client.key), ("client", &[LimitKey::ClientIp][..]), "asked first");
     assert_eq!((&*global.name, &*global.key), ("global", &[LimitKey::Global][..]));

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use auth::allow::Allow;
 use auth::api_key::Store;
@@ -49,7 +50,7 @@ pub enum IdentitySource {
 /// How an authenticator works.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AuthMethod {
-    /// Keys of a file.
+    /// Keys of a store.
     ApiKey(ApiKeys),
     /// Tokens of an issuer.
     Jwt(Box<Jwt>),
@@ -61,17 +62,33 @@ pub enum AuthMethod {
     Authorizer(Box<Authorizer>),
 }
 
-/// Keys of a file.
+/// Keys of a store.
 #[derive(Clone)]
 pub struct ApiKeys {
     /// Where requests carry keys; the first that is there counts.
     pub places: Vec<CredentialPlace>,
-    /// The file.
-    pub file: PathBuf,
+    /// Where they are listed.
+    pub store: KeyStore,
     /// Key of weak keys' HMAC: never print it.
     pub pepper: Option<Arc<str>>,
-    /// What the file held when the configuration was read.
-    pub store: Arc<Store>,
+}
+
+/// Where keys are listed.
+#[derive(Clone)]
+pub enum KeyStore {
+    /// A file, and what it held when the configuration was read.
+    File(PathBuf, Arc<Store>),
+    /// An environment variable, and what it held when the configuration was read.
+    Variable(Arc<str>, Arc<Store>),
+    /// The Redis of the configuration.
+    Redis(RedisKeys),
+}
+
+/// Keys in the Redis of the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RedisKeys {
+    /// How long a key that was looked up before may be used while Redis does not respond.
+    pub stale: Duration,
 }
 
 /// Where a request carries a key.
@@ -166,7 +183,18 @@ pub enum CertificateField {
 /// What files hold is not part of the configuration: they are followed by themselves.
 impl PartialEq for ApiKeys {
     fn eq(&self, other: &Self) -> bool {
-        (&self.places, &self.file, &self.pepper) == (&other.places, &other.file, &other.pepper)
+        (&self.places, &self.store, &self.pepper) == (&other.places, &other.store, &other.pepper)
+    }
+}
+
+impl PartialEq for KeyStore {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (KeyStore::File(one, _), KeyStore::File(another, _)) => one == another,
+            (KeyStore::Variable(one, _), KeyStore::Variable(another, _)) => one == another,
+            (KeyStore::Redis(one), KeyStore::Redis(another)) => one == another,
+            _ => false,
+        }
     }
 }
 
@@ -192,7 +220,17 @@ impl PartialEq for Basic {
 
 impl fmt::Debug for ApiKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ApiKeys").field("places", &self.places).field("file", &self.file).finish_non_exhaustive()
+        f.debug_struct("ApiKeys").field("places", &self.places).field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for KeyStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KeyStore::File(path, _) => f.debug_tuple("File").field(path).finish_non_exhaustive(),
+            KeyStore::Variable(name, _) => f.debug_tuple("Variable").field(name).finish_non_exhaustive(),
+            KeyStore::Redis(redis) => redis.fmt(f),
+        }
     }
 }
 

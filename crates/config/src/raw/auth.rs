@@ -9,6 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::authorizer::{ExtAuthz, ForwardAuth};
+use super::key_store::KeyStore;
 use super::mtls::Mtls;
 use super::shape::{At, Map, OneOrMany, OrNone};
 use super::text::{FieldName, FieldValue, Network, is_token, text_type};
@@ -68,7 +69,7 @@ pub struct ApiKey {
     #[serde(rename = "in", default = "key_places")]
     pub places: OneOrMany<At<CredentialPlaceText>>,
     /// Where keys are listed.
-    pub store: KeyStore,
+    pub store: At<KeyStore>,
     /// Request fields that are written from `consumer`, `tier` and `meta.NAME`; a client's own are removed on every route.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub headers: Map<IdentityPart>,
@@ -83,14 +84,6 @@ pub struct ApiKey {
 fn key_places() -> OneOrMany<At<CredentialPlaceText>> {
     let header = CredentialPlace::Header("x-api-key".into());
     OneOrMany([header, CredentialPlace::Bearer].map(|place| CredentialPlaceText(place).into()).into())
-}
-
-/// Where keys are listed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "a mapping with `file`")]
-pub struct KeyStore {
-    /// File of keys, as `weir keys create` writes it; read again when it changes.
-    pub file: At<String>,
 }
 
 /// JSON Web Tokens.

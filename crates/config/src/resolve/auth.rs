@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use auth::address_list::AddressList;
 use auth::allow::Allow;
@@ -19,8 +20,8 @@ use crate::problem::Origin;
 use crate::raw;
 use crate::raw::shape::{At, Map, OneOrMany, OrNone};
 use crate::{
-    ApiKeys, AuthId, AuthMethod, Authenticator, Basic, CredentialPlace, IdentitySource, IssuerKeys, Jwt, RouteAllow,
-    RouteAuth, TokenKeys,
+    ApiKeys, AuthId, AuthMethod, Authenticator, Basic, CredentialPlace, IdentitySource, IssuerKeys, Jwt, KeyStore,
+    RedisKeys, RouteAllow, RouteAuth, TokenKeys,
 };
 
 impl Resolver<'_> {
@@ -110,16 +111,45 @@ impl Resolver<'_> {
             }
         }
         let pepper = raw.pepper.as_ref().map(|pepper| Arc::from(pepper.0.as_str()));
-        let text = self.text_file(&raw.store.file)?;
-        match Store::read(&text, pepper.as_deref().map(str::as_bytes)) {
-            Ok(store) => Some(ApiKeys {
-                places: raw.places.iter().map(|place| place.0.clone()).collect(),
-                file: raw.store.file.as_str().into(),
-                pepper,
-                store: Arc::new(store),
-            }),
+        let store = self.key_store(&raw.store, pepper.as_deref().map(str::as_bytes))?;
+        Some(ApiKeys { places: raw.places.iter().map(|place| place.0.clone()).collect(), store, pepper })
+    }
+
+    fn key_store(&mut self, raw: &At<raw::KeyStore>, pepper: Option<&[u8]>) -> Option<KeyStore> {
+        let raw::KeyStores { file, env, redis } = &raw.0;
+        match (file, env, redis) {
+            (Some(file), None, None) => {
+                let text = self.text_file(file)?;
+                let store = self.key_table(&text, pepper, file.origin, &file.value)?;
+                Some(KeyStore::File(file.as_str().into(), store))
+            }
+            (None, Some(name), None) => {
+                let Some(text) = (self.environment)(name).filter(|text| !text.is_empty()) else {
+                    let message = format!("the environment variable `{}` is not set or is empty", name.value);
+                    self.problem(name.origin, message);
+                    return None;
+                };
+                let store = self.key_table(&text, pepper, name.origin, &format!("${}", name.value))?;
+                Some(KeyStore::Variable(name.as_str().into(), store))
+            }
+            (None, None, Some(redis)) => {
+                self.needs_redis(raw.origin);
+                Some(KeyStore::Redis(RedisKeys {
+                    stale: redis.stale.as_option().map_or(Duration::ZERO, |stale| stale.0),
+                }))
+            }
+            _ => {
+                self.problem(raw.origin, "`store` needs exactly one of `file`, `env` and `redis`");
+                None
+            }
+        }
+    }
+
+    fn key_table(&mut self, text: &str, pepper: Option<&[u8]>, origin: Origin, source: &str) -> Option<Arc<Store>> {
+        match Store::read(text, pepper) {
+            Ok(store) => Some(Arc::new(store)),
             Err(error) => {
-                self.problem(raw.store.file.origin, format!("{}: {error}", raw.store.file.value));
+                self.problem(origin, format!("{source}: {error}"));
                 None
             }
         }

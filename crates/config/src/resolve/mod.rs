@@ -31,6 +31,7 @@ use super::problem::{Origin, Problem};
 use super::raw::shape::{At, Map, OrNone};
 use super::raw::units::Time;
 use super::raw::{self, text};
+use super::yaml::Environment;
 use super::{Api, Budget, CacheId, Config, LimitId, Mode, Upstream, UpstreamId};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -49,12 +50,14 @@ pub(super) fn resolve(
     mode: Mode,
     folder: &Path,
     read_file: ReadFile<'_>,
+    environment: Environment<'_>,
 ) -> Result<Config, Vec<Problem>> {
     let mut resolver = Resolver {
         mode,
         file,
         folder,
         read_file,
+        environment,
         limit_spans: Vec::new(),
         budgets: Vec::new(),
         budget_spans: Vec::new(),
@@ -78,6 +81,8 @@ struct Resolver<'f> {
     file: &'f raw::File,
     folder: &'f Path,
     read_file: ReadFile<'f>,
+    /// Variables that the configuration names in place of a file.
+    environment: Environment<'f>,
     /// By position of a limit in the file: the limits that it became.
     limit_spans: Vec<std::ops::Range<usize>>,
     /// Limits of tokens and money.

@@ -5,13 +5,14 @@ use crate::model::*;
 use crate::yaml;
 use llm::balance::{Engine, Settings};
 
+mod key_store;
 mod policy;
 mod route;
 
 /// Resolves a file; those that it names do not exist.
 fn config(text: &str) -> Result<Config, Vec<Problem>> {
     let file: raw::File = yaml::parse(text, &|_| None).unwrap_or_else(|problems| panic!("{problems:#?}"));
-    resolve(&file, Mode::File, std::path::Path::new(""), &|_| Err(std::io::ErrorKind::NotFound.into()))
+    resolve(&file, Mode::File, std::path::Path::new(""), &|_| Err(std::io::ErrorKind::NotFound.into()), &|_| None)
 }
 
 fn good(text: &str) -> Config {

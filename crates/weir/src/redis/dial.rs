@@ -7,10 +7,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, Value};
+use redis::{AsyncConnectionConfig, Cmd, Pipeline, ProtocolVersion, PushInfo, RedisConnectionInfo, Value};
 use rustls::RootCertStore;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{JoinHandle, spawn_local};
 use tokio_rustls::TlsConnector;
 
@@ -46,6 +47,9 @@ impl Drop for Driver {
     }
 }
 
+/// Where messages of subscriptions go.
+pub(super) type Pushes = UnboundedSender<PushInfo>;
+
 /// Why there is no connection, for the log; no secret is in it.
 pub(super) type Trouble = String;
 
@@ -77,6 +81,11 @@ impl Dialer {
 
     /// A connection to `peer` on which Redis has responded. `name` is what `CLIENT LIST` shows.
     pub(super) async fn dial(&self, peer: &Peer, name: &str) -> Result<Live, Trouble> {
+        self.dial_with(peer, name, None).await
+    }
+
+    /// The same, for subscriptions: with `pushes` the connection speaks RESP3 (Redis 6), in which messages come beside responses.
+    pub(super) async fn dial_with(&self, peer: &Peer, name: &str, pushes: Option<Pushes>) -> Result<Live, Trouble> {
         let Address { user, password, database, .. } = &self.address;
         let mut info = RedisConnectionInfo::default().set_db(i64::from(*database)).set_skip_set_lib_name();
         if let Some(user) = user {
@@ -85,14 +94,17 @@ impl Dialer {
         if let Some(password) = password {
             info = info.set_password(password);
         }
+        if pushes.is_some() {
+            info = info.set_protocol(ProtocolVersion::RESP3);
+        }
         match peer {
             Peer::Host(host) => {
-                let live = self.open(host, &info).await?;
+                let live = self.open(host, &info, pushes).await?;
                 greet(live, name).await
             }
             Peer::Primary => {
                 let host = self.primary().await?;
-                let live = greet(self.open(&host, &info).await?, name).await?;
+                let live = greet(self.open(&host, &info, pushes).await?, name).await?;
                 // Sentinel may not know yet that it is one no more.
                 let role = live.connection.clone().send_packed_command(&redis::cmd("ROLE")).await;
                 match role.map(first_word) {
@@ -125,7 +137,7 @@ impl Dialer {
     async fn ask_sentinel(&self, sentinel: &Host, service: &str, info: &RedisConnectionInfo) -> Result<Host, Trouble> {
         // One that hangs must not keep the next one from being queried.
         let asked = tokio::time::timeout(super::DIAL / 4, async {
-            let mut live = self.open(sentinel, info).await?;
+            let mut live = self.open(sentinel, info, None).await?;
             let mut question = Cmd::new();
             question.arg("SENTINEL").arg("get-master-addr-by-name").arg(service);
             let answer = live.connection.send_packed_command(&question).await;
@@ -140,11 +152,14 @@ impl Dialer {
     }
 
     /// TCP, TLS, password, database.
-    async fn open(&self, host: &Host, info: &RedisConnectionInfo) -> Result<Live, Trouble> {
+    async fn open(&self, host: &Host, info: &RedisConnectionInfo, pushes: Option<Pushes>) -> Result<Live, Trouble> {
         let of_host = |error: io::Error| format!("{host}: {error}");
         let stream = connect(host).await.map_err(of_host)?;
         // Deadlines are the caller's: they are shorter than what the library could know.
-        let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
+        let mut config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
+        if let Some(pushes) = pushes {
+            config = config.set_push_sender(pushes);
+        }
         let refused = |error: redis::RedisError| format!("{host}: {error}");
         let (connection, driver) = match &self.tls {
             None => {

@@ -8,24 +8,27 @@ const REFUSED_MS: u64 = 5_000;
 /// Error replies are logged so often at most.
 const LOG_MS: u64 = 60_000;
 
-/// What a connection is for. Limits and cache have connections of their own, so that a large body never delays a limit.
+/// What a connection is for. Each use has connections of its own, so that a large body never delays a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Rate limits.
     Limits,
     /// The cache.
     Cache,
+    /// API keys.
+    Keys,
 }
 
 impl Purpose {
     /// All of them.
-    pub const ALL: [Purpose; 2] = [Purpose::Limits, Purpose::Cache];
+    pub const ALL: [Purpose; 3] = [Purpose::Limits, Purpose::Cache, Purpose::Keys];
 
     /// Name in metrics, logs and `/healthz`.
     pub fn name(self) -> &'static str {
         match self {
             Purpose::Limits => "limits",
             Purpose::Cache => "cache",
+            Purpose::Keys => "keys",
         }
     }
 }

@@ -349,18 +349,18 @@ async fn watch(link: &Weak<Link>, live: &mut Live, broken: &Notify) -> Ended {
 }
 
 /// Pauses between attempts: none, then 20 ms, doubling, with a quarter more or less, so that a fleet does not knock in step.
-struct Pauses {
+pub(super) struct Pauses {
     next: Duration,
     random: u64,
 }
 
 impl Pauses {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
         Pauses { next: Duration::ZERO, random }
     }
 
-    fn next(&mut self) -> Duration {
+    pub(super) fn next(&mut self) -> Duration {
         let pause = self.next;
         self.next = (pause * 2).clamp(PAUSE, PAUSE_MAX);
         self.random = self.random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);

@@ -1,4 +1,4 @@
-//! The one Redis client, which limits and cache share.
+//! The one Redis client, which limits, cache and API keys share.
 //!
 //! [`Redis`] belongs to the process: address, certificates, and how it is doing. A [`Client`] belongs to a worker and a [`Purpose`]: one connection (on a
 //! cluster, one to each node), on which everything is pipelined. Calls end within their timeout whatever Redis does, and fail at once while
@@ -14,6 +14,7 @@ mod health;
 mod keyed;
 mod link;
 mod script;
+mod subscription;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,7 @@ pub use client::Client;
 pub use health::{Purpose, State};
 pub use keyed::KeyedHash;
 pub use script::Script;
+pub use subscription::{Event, follow};
 
 use crate::config;
 use dial::Dialer;
@@ -36,6 +38,8 @@ const DIAL: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// Least timeout of the cache, whose values are larger than the counts of limits.
 const CACHE_TIMEOUT: Duration = Duration::from_millis(20);
+/// Least timeout of look-ups of API keys: a limit that gets no response is counted elsewhere, a request with a new key is refused.
+const KEYS_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Why a call has no response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -94,6 +98,11 @@ impl Redis {
         self.health_of(purpose).state()
     }
 
+    /// The servers, without secrets.
+    pub fn servers(&self) -> String {
+        self.dialer.address().to_string()
+    }
+
     fn health_of(&self, purpose: Purpose) -> &Arc<Health> {
         &self.health[purpose as usize]
     }
@@ -102,6 +111,7 @@ impl Redis {
         match purpose {
             Purpose::Limits => self.config.timeout,
             Purpose::Cache => self.config.timeout.max(CACHE_TIMEOUT),
+            Purpose::Keys => self.config.timeout.max(KEYS_TIMEOUT),
         }
     }
 }

@@ -108,7 +108,8 @@ pub fn serve(source: Source, options: Options) -> Result<(), ServeError> {
         generation.ai.counters.collect(out, generation.ai.held_bytes())?;
         collect_caches(&shared.caches(), out)?;
         collect_certificates(generation.config.listen.iter().filter_map(|listener| listener.names()), out)?;
-        generation.auth.collect_issuers(out)
+        generation.auth.collect_issuers(out)?;
+        generation.auth.collect_remote_keys(out)
     }));
     let Sockets { groups, admin, control } = sockets;
     let configured = &shared.generation().config.listen.clone();

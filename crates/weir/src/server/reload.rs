@@ -352,7 +352,7 @@ pub fn generation(config: Config, before: Option<&Generation>) -> Generation {
     let ai = AiState::new(&config, before.map(|before| &*before.ai));
     let limits = Limits::new(&config, before.map(|before| &*before.limits));
     Generation {
-        auth: Arc::new(Authenticators::new(&config, before.map(|before| &*before.auth))),
+        auth: Arc::new(Authenticators::new(&config, redis.as_ref(), before.map(|before| &*before.auth))),
         table: Table::of_listener(&config.routes, None, config.mode == Mode::Managed),
         listener_tables: listener_tables(&config),
         decisive_fields: config.decisive_fields(),

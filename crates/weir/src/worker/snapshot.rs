@@ -42,7 +42,7 @@ pub struct Generation {
     pub ai: Arc<AiState>,
     /// State of its limits.
     pub limits: Arc<Limits>,
-    /// The Redis that limits and caches may use.
+    /// The Redis that limits, caches and API keys may use.
     pub redis: Option<Arc<Redis>>,
 }
 
@@ -156,6 +156,7 @@ impl Snapshot {
         let unmatched_limits = limits.of_route(&config.gateway_limits);
         let cache_client = cache_client(&generation, shard, before.and_then(|before| before.cache_client.clone()));
         let remotes = remotes(&generation, cache_client.as_ref());
+        let keys_client = keys_client(&generation, shard, before.and_then(|before| before.auth.keys_client().cloned()));
         let route = |index| RouteState::new(&generation, RouteId(index), shard, &limits, &remotes);
         let routes = (0..config.routes.len()).map(route).collect();
         let head_limits = h1::Limits {
@@ -170,7 +171,7 @@ impl Snapshot {
         Snapshot {
             authorizers: authorizers.collect(),
             views,
-            auth: WorkerAuth::new(generation.auth.clone(), shard),
+            auth: WorkerAuth::new(generation.auth.clone(), keys_client, shard),
             upstream_metrics,
             routes,
             unmatched: shard.unmatched(),
@@ -212,6 +213,17 @@ fn cache_client(generation: &Generation, shard: &Shard, before: Option<Rc<Client
     let same = before.filter(|before| Arc::ptr_eq(before.redis(), redis));
     Some(same.unwrap_or_else(|| {
         let client = Client::new(redis.clone(), Purpose::Cache, shard.redis(Purpose::Cache.name()));
+        client.warm_up();
+        client
+    }))
+}
+
+/// The way to API keys in Redis, if an authenticator has them there; the one that there is as long as it leads to the same Redis.
+fn keys_client(generation: &Generation, shard: &Shard, before: Option<Rc<Client>>) -> Option<Rc<Client>> {
+    let redis = generation.redis.as_ref().filter(|_| generation.auth.uses_redis())?;
+    let same = before.filter(|before| Arc::ptr_eq(before.redis(), redis));
+    Some(same.unwrap_or_else(|| {
+        let client = Client::new(redis.clone(), Purpose::Keys, shard.redis(Purpose::Keys.name()));
         client.warm_up();
         client
     }))

@@ -252,7 +252,11 @@ fn a_redis_that_was_never_there_degrades_and_shows_it() {
     assert_eq!(statuses(&mut client, 3, "k"), [200, 200, 429]);
     let health = weir.admin_get("/healthz");
     assert_eq!(health.status(), 200);
-    assert!(health.text().contains(r#""redis":{"cache":"unused","limits":"degraded"}"#), "{}", health.text());
+    assert!(
+        health.text().contains(r#""redis":{"cache":"unused","keys":"unused","limits":"degraded"}"#),
+        "{}",
+        health.text()
+    );
     let metrics = weir.admin_get("/metrics").text().to_owned();
     assert!(metrics.contains(r#"rate_limit_store_failures_total{limit="few"} 3"#), "{metrics}");
     assert!(metrics.contains(r#"redis_failures_total{use="limits",reason="#), "{metrics}");

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use admin_http::LocalAddress;
-use aws_lc_rs::constant_time::verify_slices_are_equal;
+use auth::secret::is_same;
 use axum::body::Bytes;
 use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -96,7 +96,8 @@ impl Access {
         }
         let token = digest(token);
         let id = cookie(headers, local);
-        let known = |session: &&Session| session.token == token && Some(&*session.id) == id;
+        let is_own = |session: &Session| id.is_some_and(|id| is_same(id.as_bytes(), session.id.as_bytes()));
+        let known = |session: &&Session| session.token == token && is_own(session);
         let session = self.sessions().iter().find(known).cloned();
         session.map_or(Visitor::Unknown, |session| Visitor::Known(session.csrf))
     }
@@ -157,7 +158,7 @@ pub(super) async fn require_action(
         Visitor::Remote => return remote(),
     };
     let given = request.headers().get(&CSRF).map_or(&b""[..], |value| value.as_bytes());
-    let is_of_page = |csrf: &String| !csrf.is_empty() && verify_slices_are_equal(given, csrf.as_bytes()).is_ok();
+    let is_of_page = |csrf: &String| !csrf.is_empty() && is_same(given, csrf.as_bytes());
     if !csrf.as_ref().is_none_or(is_of_page) {
         let detail =
             "The request does not come from a page of this console, or the page is out of date: load it again.";
@@ -193,7 +194,7 @@ fn has_bearer(headers: &HeaderMap, token: &str) -> bool {
     let mut given = headers.get_all(header::AUTHORIZATION).iter();
     let is_right = |value: &HeaderValue| {
         let (scheme, rest) = value.as_bytes().split_at_checked(7)?;
-        scheme.eq_ignore_ascii_case(b"bearer ").then(|| is_same(rest, token))
+        scheme.eq_ignore_ascii_case(b"bearer ").then(|| is_same(rest, token.as_bytes()))
     };
     given.next().and_then(is_right) == Some(true) && given.next().is_none()
 }
@@ -240,7 +241,7 @@ pub(super) async fn login(State(console): Shared, Extension(local): Extension<Lo
     let Ok(login) = serde_json::from_slice::<Login>(&body) else {
         return problem::of(StatusCode::BAD_REQUEST, "Send {\"token\": \"...\"}.").into_response();
     };
-    if !is_same(login.token.as_bytes(), &token) {
+    if !is_same(login.token.as_bytes(), token.as_bytes()) {
         access.failed();
         tracing::warn!("a login to the console failed: wrong token");
         return problem::of(StatusCode::UNAUTHORIZED, "The token is wrong.").into_response();
@@ -289,12 +290,6 @@ fn remote() -> Response {
 
 fn digest(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
-}
-
-/// Compares in a time that depends on neither.
-fn is_same(given: &[u8], token: &str) -> bool {
-    let given: [u8; 32] = Sha256::digest(given).into();
-    verify_slices_are_equal(&given, &digest(token)).is_ok()
 }
 
 /// 256 bits in hex; none when the system has none. From the system itself: the TLS library's generator takes a tenth of a second to begin with,

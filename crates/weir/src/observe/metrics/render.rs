@@ -233,7 +233,7 @@ fn auth(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
             })
         })
     })?;
-    out.counter("auth_cache", "Look-ups in the caches of authorizers, by result", |s| {
+    out.counter("auth_cache", "Look-ups in the caches of authorizers and of API keys in Redis, by result", |s| {
         all.iter().try_for_each(|(name, cells)| {
             let counts = [("hit", sum(cells, |c| &c.hits)), ("miss", sum(cells, |c| &c.misses))];
             counts

@@ -1,6 +1,6 @@
 //! Credentials of a request.
 
-use auth::Refusal;
+use auth::{Refusal, field};
 use h1::{Fields, Known};
 
 use super::certificates::ClientCertificate;
@@ -36,19 +36,15 @@ impl<'a> Head<'a> {
         if values.next().is_some() {
             return Err(Refusal::Malformed("`Authorization` occurs twice"));
         }
-        let Some((name, rest)) = value.and_then(|value| value.split_at_checked(scheme.len())) else { return Ok(None) };
-        // RFC 9110, section 11.4: one or more blanks follow the scheme.
-        let is_it = name.eq_ignore_ascii_case(scheme.as_bytes()) && rest.first() == Some(&b' ');
-        Ok(is_it.then(|| rest.trim_ascii_start()))
+        Ok(value.and_then(|value| field::credentials(value, scheme)))
     }
 
     /// A bearer token (RFC 6750) of this form.
     pub(super) fn bearer(&self, form: Form) -> Result<Option<&'a [u8]>, Refusal> {
-        let is_jwt = |token: &[u8]| token.iter().filter(|byte| **byte == b'.').count() == 2;
         Ok(self.authorization("bearer")?.filter(|token| match form {
             Form::Any => true,
-            Form::Jwt => is_jwt(token),
-            Form::Key => !is_jwt(token),
+            Form::Jwt => field::is_jwt(token),
+            Form::Key => !field::is_jwt(token),
         }))
     }
 

@@ -20,7 +20,9 @@ mod edits;
 mod ext_authz;
 mod fetch;
 mod issuer;
+mod key_registry;
 mod passwords;
+mod remote_keys;
 mod shared;
 mod worker;
 
@@ -31,5 +33,6 @@ pub use changes::Changes;
 pub use credentials::Head;
 pub use edits::RouteEdits;
 pub use ext_authz::Called;
+pub use key_registry::{KeyRegistry, RegistryError};
 pub use shared::Authenticators;
 pub use worker::{WorkerAuth, merge};

@@ -12,9 +12,11 @@ use auth::jwks::KeySet;
 
 use super::issuer::{self, Issuer};
 use super::passwords::Passwords;
+use super::remote_keys::RemoteKeys;
 use crate::config::ForgedNames;
-use crate::config::{AuthMethod, Authenticator, Config, TokenKeys};
+use crate::config::{AuthMethod, Authenticator, Config, KeyStore, TokenKeys};
 use crate::observe::metrics::Exposition;
+use crate::redis::Redis;
 use crate::runtime::fingerprint::Fingerprint;
 use crate::upstream::Resolver;
 
@@ -45,6 +47,8 @@ pub(super) struct Material {
 
 pub(super) enum MaterialOf {
     Keys(Arc<Store>),
+    /// Keys are looked up in Redis.
+    RemoteKeys(Arc<RemoteKeys>),
     Tokens(Arc<KeySet>),
     /// The secret is part of the configuration.
     Secret,
@@ -63,8 +67,9 @@ impl Material {
 }
 
 impl Authenticators {
-    /// Those of a configuration, with what its files held when it was read, and the keys of issuers that the configuration before had.
-    pub fn new(config: &Config, before: Option<&Authenticators>) -> Self {
+    /// Those of a configuration, with what its files held when it was read, and what the configuration before had fetched: keys of issuers,
+    /// and API keys of Redis.
+    pub fn new(config: &Config, redis: Option<&Arc<Redis>>, before: Option<&Authenticators>) -> Self {
         let shared = |spec: &Authenticator| {
             let known =
                 before.and_then(|before| before.list.iter().find(|one| one.issuer.is_some() && one.spec == *spec));
@@ -72,7 +77,16 @@ impl Authenticators {
                 return known.clone();
             }
             let material = match &spec.method {
-                AuthMethod::ApiKey(keys) => MaterialOf::Keys(keys.store.clone()),
+                AuthMethod::ApiKey(keys) => match (&keys.store, redis) {
+                    (KeyStore::File(_, store) | KeyStore::Variable(_, store), _) => MaterialOf::Keys(store.clone()),
+                    (KeyStore::Redis(remote), Some(redis)) => {
+                        let before = before.and_then(|before| before.remote_keys().find(|keys| keys.is_of(&spec.name)));
+                        let pepper = keys.pepper.as_ref();
+                        MaterialOf::RemoteKeys(RemoteKeys::new(&spec.name, *remote, pepper, redis, before.as_ref()))
+                    }
+                    // A configuration without the Redis that it needs was refused.
+                    (KeyStore::Redis(_), None) => MaterialOf::Elsewhere,
+                },
                 AuthMethod::Jwt(jwt) => match &jwt.keys {
                     TokenKeys::File(_, set) => MaterialOf::Tokens(set.clone()),
                     TokenKeys::Secret(..) => MaterialOf::Secret,
@@ -128,6 +142,49 @@ impl Authenticators {
         })
     }
 
+    /// API keys in Redis.
+    pub(super) fn remote_keys(&self) -> impl Iterator<Item = Arc<RemoteKeys>> {
+        self.list.iter().filter_map(|one| match &one.material.load().of {
+            MaterialOf::RemoteKeys(keys) => Some(keys.clone()),
+            _ => None,
+        })
+    }
+
+    /// Whether some keys are in Redis.
+    pub fn uses_redis(&self) -> bool {
+        self.remote_keys().next().is_some()
+    }
+
+    /// Writes what is known of API keys in Redis.
+    ///
+    /// # Errors
+    /// Only those of `out`.
+    pub fn collect_remote_keys(&self, out: &mut Exposition<'_>) -> fmt::Result {
+        let all: Vec<Arc<RemoteKeys>> = self.remote_keys().collect();
+        if all.is_empty() {
+            return Ok(());
+        }
+        out.counter("api_key_lookups", "Look-ups of API keys in Redis, by outcome", |s| {
+            all.iter().try_for_each(|keys| {
+                let mut outcomes = keys.outcomes();
+                outcomes.try_for_each(|(outcome, count)| s.add(&[("auth", keys.name()), ("outcome", outcome)], count))
+            })
+        })?;
+        out.gauge(
+            "api_keys_cached",
+            "API keys of Redis whose look-up is cached, and keys that are cached as unknown",
+            |s| {
+                all.iter().try_for_each(|keys| {
+                    let mut held = ["known", "unknown"].into_iter().zip(keys.held());
+                    held.try_for_each(|(kind, count)| s.add(&[("auth", keys.name()), ("kind", kind)], count as u64))
+                })
+            },
+        )?;
+        out.gauge("api_key_changes_followed", "1 while changes of API keys in Redis are told to this process", |s| {
+            all.iter().try_for_each(|keys| s.add(&[("auth", keys.name())], u64::from(keys.is_current())))
+        })
+    }
+
     pub(super) fn passwords(&self) -> &Passwords {
         self.passwords.get_or_init(Passwords::start)
     }
@@ -148,7 +205,10 @@ impl Authenticators {
 impl Shared {
     fn file(&self) -> Option<&Path> {
         match &self.spec.method {
-            AuthMethod::ApiKey(keys) => Some(&keys.file),
+            AuthMethod::ApiKey(keys) => match &keys.store {
+                KeyStore::File(path, _) => Some(path),
+                KeyStore::Variable(..) | KeyStore::Redis(_) => None,
+            },
             AuthMethod::Basic(basic) => Some(&basic.file),
             AuthMethod::Jwt(jwt) => match &jwt.keys {
                 TokenKeys::File(path, _) => Some(path),

@@ -1,6 +1,7 @@
 //! Authentication as one worker does it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use auth::basic::{Credentials, Remembered};
@@ -13,6 +14,7 @@ use super::edits::write_identity;
 use super::shared::{Authenticators, Material, MaterialOf, Shared};
 use crate::config::{AuthId, AuthMethod, Authorizer, RouteAuth, TokenKeys};
 use crate::observe::{AuthMetrics, Shard};
+use crate::redis::Client;
 
 /// Passwords that one worker stores.
 const REMEMBERED: usize = 10_000;
@@ -21,6 +23,8 @@ const REMEMBERED: usize = 10_000;
 pub struct WorkerAuth {
     shared: Arc<Authenticators>,
     list: Vec<One>,
+    /// The way to API keys in Redis, where some are there.
+    keys_client: Option<Rc<Client>>,
 }
 
 struct One {
@@ -32,8 +36,8 @@ struct One {
 }
 
 impl WorkerAuth {
-    /// A worker's view.
-    pub fn new(shared: Arc<Authenticators>, shard: &Shard) -> Self {
+    /// A worker's view. `keys_client` leads to the Redis of its API keys.
+    pub fn new(shared: Arc<Authenticators>, keys_client: Option<Rc<Client>>, shard: &Shard) -> Self {
         let one = |one: &Shared| One {
             metrics: shard.auth(&one.spec.name),
             tokens: RefCell::default(),
@@ -44,7 +48,13 @@ impl WorkerAuth {
             verdicts: Verdicts::default(),
         };
         let list = (0..).map_while(|index| shared.get(index)).map(one).collect();
-        WorkerAuth { shared, list }
+        shared.remote_keys().for_each(|keys| keys.follow());
+        WorkerAuth { shared, list, keys_client }
+    }
+
+    /// The way to API keys in Redis.
+    pub fn keys_client(&self) -> Option<&Rc<Client>> {
+        self.keys_client.as_ref()
     }
 
     /// What all workers share.
@@ -143,6 +153,18 @@ impl WorkerAuth {
             (AuthMethod::ApiKey(keys), MaterialOf::Keys(store)) => {
                 let key = head.api_key(&keys.places, form(route, Form::Key))?.ok_or(Refusal::Missing)?;
                 Ok(store.find(key, name, now as i64)?.identity.clone())
+            }
+            (AuthMethod::ApiKey(keys), MaterialOf::RemoteKeys(remote)) => {
+                let key = head.api_key(&keys.places, form(route, Form::Key))?.ok_or(Refusal::Missing)?;
+                let digest = remote.digest(key)?;
+                let remote = remote.clone();
+                drop(material);
+                let client =
+                    self.keys_client.as_ref().ok_or(Refusal::Unavailable("there is no way to the key store"))?;
+                let is_hit = Cell::new(false);
+                let found = remote.find(client, digest, &is_hit).await;
+                own.metrics.remembered(is_hit.get());
+                Ok(found?.admit(name, now as i64)?.clone())
             }
             (AuthMethod::Jwt(_), _) => {
                 let token = head.bearer(form(route, Form::Jwt))?.ok_or(Refusal::Missing)?;

@@ -1,0 +1,120 @@
+//! Where the keys are that a command is about.
+
+use std::path::PathBuf;
+
+use auth::api_key::{Entry, Key};
+use clap::Args;
+use weir::config::{AuthMethod, KeyStore, LoadError, load_file, process_environment};
+
+use super::Failure;
+use super::file::KeyFile;
+use super::remote::RemoteKeys;
+
+/// Exactly one of a file, a Redis and a configuration.
+#[derive(Args)]
+#[group(id = "place", required = true, multiple = false)]
+struct Which {
+    /// The key file, as `store: {file: ...}` names it.
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// The Redis, as `redis: {url: ...}` names it.
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+    /// The configuration that says which store its API keys are in.
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(super) struct PlaceArgs {
+    #[command(flatten)]
+    which: Which,
+    /// Namespace of the gateways, with --store.
+    #[arg(long, value_name = "NAME", default_value = "weir", conflicts_with_all = ["file", "config"])]
+    namespace: String,
+    /// Authenticator whose store is meant, with --config; needed where several have API keys.
+    #[arg(long, value_name = "NAME", requires = "config")]
+    auth: Option<String>,
+}
+
+/// A store that can be changed.
+pub(super) enum Place {
+    File(KeyFile),
+    Redis(RemoteKeys),
+}
+
+impl PlaceArgs {
+    pub(super) fn open(self) -> Result<Place, Failure> {
+        match (self.which.file, self.which.store, self.which.config) {
+            (Some(file), ..) => Ok(Place::File(KeyFile(file))),
+            (None, Some(url), _) => Ok(Place::Redis(RemoteKeys::open(&url, &self.namespace)?)),
+            (None, None, Some(config)) => of_configuration(&config, self.auth.as_deref()),
+            (None, None, None) => Err(Failure::usage("expected --file, --store or --config")),
+        }
+    }
+}
+
+fn of_configuration(path: &std::path::Path, auth: Option<&str>) -> Result<Place, Failure> {
+    let loaded = load_file(path, &process_environment).map_err(|error| match error {
+        LoadError::Unreadable { .. } => Failure::unreadable(error.to_string()),
+        LoadError::Invalid(problems) => Failure::usage(problems.to_string()),
+    })?;
+    let all = loaded.config.auth.iter().filter_map(|one| match &one.method {
+        AuthMethod::ApiKey(keys) => Some((&*one.name, &keys.store)),
+        _ => None,
+    });
+    let all: Vec<(&str, &KeyStore)> = all.collect();
+    let names = all.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    let shown = path.display();
+    let store = match auth {
+        Some(wanted) => all.iter().find(|(name, _)| *name == wanted).map(|(_, store)| *store).ok_or_else(|| {
+            Failure::usage(format!("{shown}: `auth` has no API keys named `{wanted}`; there are: {names}"))
+        })?,
+        None => match &all[..] {
+            [] => return Err(Failure::usage(format!("{shown}: no authenticator has API keys"))),
+            [(_, first), rest @ ..] if rest.iter().all(|(_, store)| store == first) => first,
+            _ => return Err(Failure::usage(format!("{shown}: several stores; choose one by --auth: {names}"))),
+        },
+    };
+    match store {
+        KeyStore::File(file, _) => Ok(Place::File(KeyFile(file.clone()))),
+        KeyStore::Variable(name, _) => Err(Failure::usage(format!(
+            "{shown}: the keys are in the environment variable {name}; change them where it is set, with --file"
+        ))),
+        KeyStore::Redis(_) => match &loaded.config.redis {
+            Some(redis) => Ok(Place::Redis(RemoteKeys::open(&redis.url, &redis.namespace)?)),
+            None => Err(Failure::usage(format!("{shown}: there is no `redis` section"))),
+        },
+    }
+}
+
+impl Place {
+    pub(super) fn add(&self, entry: &Entry) -> Result<(), Failure> {
+        match self {
+            Place::File(file) => file.add(entry),
+            Place::Redis(redis) => redis.add(entry),
+        }
+    }
+
+    pub(super) fn list(&self) -> Result<Vec<Result<Entry, String>>, Failure> {
+        match self {
+            Place::File(file) => file.list(),
+            Place::Redis(redis) => redis.list(),
+        }
+    }
+
+    /// Makes another key, and lets the old one expire at this time.
+    pub(super) fn rotate(&self, id: &str, until: &str) -> Result<Key, Failure> {
+        match self {
+            Place::File(file) => file.rotate(id, until),
+            Place::Redis(redis) => redis.rotate(id, until),
+        }
+    }
+
+    pub(super) fn revoke(&self, id: &str) -> Result<(), Failure> {
+        match self {
+            Place::File(file) => file.revoke(id),
+            Place::Redis(redis) => redis.revoke(id),
+        }
+    }
+}
