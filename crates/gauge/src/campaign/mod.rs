@@ -32,6 +32,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::deploy::{DeployError, Deployer, Local, pin};
 use crate::plan::{Deploy, Pin, Plan, PlannedLoad, System, SystemKind};
 use backend::Backends;
+use crate::profile::Clients;
 use generate::Generate;
 use progress::Progress;
 use turn::Repeated;
@@ -99,6 +100,8 @@ struct Campaign<'p> {
     there: Box<dyn Deployer>,
     generate: Generate,
     backends: Backends,
+    /// How gateways are reached.
+    clients: Clients,
     pin: Pin,
     progress: &'p mut dyn Progress,
     /// Something was here from an earlier run.
@@ -140,8 +143,21 @@ pub fn run(plan: &Plan, out: &Path, options: &Options, progress: &mut dyn Progre
         results.environment = environment.clone();
     }
     let otherwise = environment::differences(&results.environment, &environment);
-    let mut campaign =
-        Campaign { plan, options, store, results, there, generate, backends, pin, progress, resumed, otherwise };
+    let clients = plan.profile.clients();
+    let mut campaign = Campaign {
+        plan,
+        options,
+        store,
+        results,
+        there,
+        generate,
+        backends,
+        clients,
+        pin,
+        progress,
+        resumed,
+        otherwise,
+    };
     // Before it is in the history: a campaign that is killed then goes on as the same one.
     campaign.store.campaign(&campaign.results)?;
     campaign.progress.begun(&campaign.results);

@@ -11,9 +11,9 @@ use super::program::{self, Placed, Trouble};
 use super::{Campaign, CampaignError, probe};
 use crate::deploy::{Deployer, Handle, Spec};
 use crate::gateway::{self, Gateway, Model, Place, Ready, Signals, Stop, Written};
-use crate::load::workload::Protocol;
 use crate::plan::{Deploy, Plan, Program, System, SystemKind, Variant, slug};
 
+use crate::profile::Clients;
 /// Time for a gateway to look at its own configuration or to say its version.
 const CHECK: Duration = Duration::from_secs(90);
 
@@ -227,14 +227,14 @@ fn start_gateway(
     let start = spec(adapter.command(&program, &place), "system-");
     configured.command = start.argv.clone();
     let handle = there.start(&start)?;
-    let (ready, protocol) = (adapter.ready(&place), model.settings.profile.protocol());
-    match program::wait(there, handle, |there| serves(there, &ready, protocol)) {
+    let (ready, clients) = (adapter.ready(&place), campaign.clients.clone());
+    match program::wait(there, handle, |there| serves(there, &ready, &clients)) {
         None => {
             let running = Running {
                 handle: Some((handle, adapter.stop())),
                 place: Some(place),
                 signals: adapter.signals(),
-                ..Running::of(Lane::Gateway(there.reach(*port)?))
+                ..Running::of(Lane::Gateway(there.reach(*port)?, Box::new(clients)))
             };
             Ok(Started::Runs(configured, running))
         }
@@ -323,11 +323,11 @@ pub(super) fn rewrite(
 }
 
 /// Whether a gateway serves. Any response will do where only a connection is wanted: through a tunnel everything seems to listen.
-fn serves(there: &mut dyn Deployer, ready: &Ready, protocol: Protocol) -> bool {
+fn serves(there: &mut dyn Deployer, ready: &Ready, clients: &Clients) -> bool {
     match ready {
-        Ready::Tcp(address) => there.reach(address.port()).is_ok_and(|address| probe::responds(address, protocol)),
+        Ready::Tcp(address) => there.reach(address.port()).is_ok_and(|address| probe::responds(address, clients)),
         Ready::Http { address, path, status } => {
-            there.reach(address.port()).is_ok_and(|address| probe::answers(address, path) == Some(*status))
+            there.reach(address.port()).is_ok_and(|address| probe::has_status(address, path, *status, clients))
         }
     }
 }

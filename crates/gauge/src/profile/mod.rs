@@ -4,6 +4,7 @@
 //! cannot do it; [`Profile::amend`] gives the load what the profile needs; [`check`] holds each gateway against the profile before any load.
 
 mod check;
+mod clients;
 pub(crate) mod file;
 mod life;
 pub mod token;
@@ -14,6 +15,7 @@ use crate::load::workload::{Operation, Pick, Protocol, Source, Statuses};
 use crate::results::Treatment;
 pub(crate) use check::{Probe, check};
 pub(crate) use life::Scenario;
+pub use clients::Clients;
 pub use life::{Event, Life};
 pub use token::Jwt;
 
@@ -148,12 +150,14 @@ impl Default for Http2 {
 }
 
 impl Profile {
-    /// What clients speak with gateways. With upstreams, the baseline too, it is HTTP/1.1.
-    pub(crate) fn protocol(&self) -> Protocol {
-        match self {
+    /// How clients reach gateways.
+    #[must_use]
+    pub fn clients(&self) -> Clients {
+        let protocol = match self {
             Profile::Http2(http2) => Protocol::Http2 { streams: http2.streams },
             _ => Protocol::Http1,
-        }
+        };
+        Clients { protocol, ..Clients::default() }
     }
 
     /// Its name in evaluations and reports.
