@@ -5,6 +5,7 @@
 //! cut short is done again from its beginning, since its workloads may build on each other.
 
 mod backend;
+mod certificate;
 mod conformance;
 mod environment;
 pub mod events;
@@ -31,8 +32,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::deploy::{DeployError, Deployer, Local, pin};
 use crate::plan::{Deploy, Pin, Plan, PlannedLoad, System, SystemKind};
-use backend::Backends;
 use crate::profile::Clients;
+use backend::Backends;
+use certificate::Certificate;
 use generate::Generate;
 use progress::Progress;
 use turn::Repeated;
@@ -102,6 +104,8 @@ struct Campaign<'p> {
     backends: Backends,
     /// How gateways are reached.
     clients: Clients,
+    /// What gateways show to clients that use TLS.
+    certificate: Option<Certificate>,
     pin: Pin,
     progress: &'p mut dyn Progress,
     /// Something was here from an earlier run.
@@ -143,7 +147,8 @@ pub fn run(plan: &Plan, out: &Path, options: &Options, progress: &mut dyn Progre
         results.environment = environment.clone();
     }
     let otherwise = environment::differences(&results.environment, &environment);
-    let clients = plan.profile.clients();
+    let mut clients = plan.profile.clients();
+    let certificate = Certificate::make(&mut clients, there.listen(), &store)?;
     let mut campaign = Campaign {
         plan,
         options,
@@ -153,6 +158,7 @@ pub fn run(plan: &Plan, out: &Path, options: &Options, progress: &mut dyn Progre
         generate,
         backends,
         clients,
+        certificate,
         pin,
         progress,
         resumed,

@@ -43,7 +43,7 @@ pub(super) fn has_status(address: SocketAddr, path: &str, status: u16, clients: 
     answers(address, path) == Some(status) || answers_to(clients, address, path) == Some(status)
 }
 
-/// The status with which `GET path` is answered to clients that differ from the plain ones.
+/// The status of `GET path` for clients that differ from the plain ones.
 fn answers_to(clients: &Clients, address: SocketAddr, path: &str) -> Option<u16> {
     if *clients == Clients::default() {
         return None;

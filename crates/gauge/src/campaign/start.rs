@@ -6,14 +6,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use super::backend::Backends;
+use super::certificate::Certificate;
 use super::lane::Lane;
 use super::program::{self, Placed, Trouble};
 use super::{Campaign, CampaignError, probe};
 use crate::deploy::{Deployer, Handle, Spec};
 use crate::gateway::{self, Gateway, Model, Place, Ready, Signals, Stop, Written};
 use crate::plan::{Deploy, Plan, Program, System, SystemKind, Variant, slug};
-
 use crate::profile::Clients;
+
 /// Time for a gateway to look at its own configuration or to say its version.
 const CHECK: Duration = Duration::from_secs(90);
 
@@ -198,6 +199,9 @@ fn start_gateway(
     for file in &written.files {
         there.write(&place.directory.join(&file.path), file.text.as_bytes())?;
     }
+    for (file, text) in campaign.certificate.iter().flat_map(Certificate::files) {
+        there.write(&place.directory.join(file), text.as_bytes())?;
+    }
     let mut configured = Configured { files: written.files, ..Configured::default() };
     let Some(program) = locate(there, adapter)? else {
         return Ok(Started::NotHere(configured, adapter.locator().hint.to_owned()));
@@ -290,7 +294,7 @@ fn model(plan: &Plan, backends: &Backends, listen: IpAddr, before: InFront) -> R
         let url = format!("http://{}", SocketAddr::new(listen, port));
         upstreams = origins.map(|origin| (origin, url.clone())).collect();
     }
-    let settings = gateway::Settings { profile: plan.profile.clone(), ..gateway::Settings::default() };
+    let settings = gateway::Settings::of_profile(plan.profile.clone());
     Ok(Model::new(&api, &gateway::Options { upstreams, settings })?)
 }
 

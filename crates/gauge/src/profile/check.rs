@@ -2,6 +2,7 @@
 //! is in [`cases`].
 
 mod cases;
+mod secure;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -51,6 +52,7 @@ pub(crate) fn check(profile: &Profile, mut probe: Probe) -> Result<Vec<Differenc
         Profile::Streams => probe.streams()?,
         Profile::LargeBodies => probe.large_bodies()?,
         Profile::Http2(_) => probe.http2()?,
+        Profile::Tls(tls) => probe.tls(tls)?,
     }
     Ok(probe.differences)
 }

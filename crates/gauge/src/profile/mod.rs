@@ -7,6 +7,7 @@ mod check;
 mod clients;
 pub(crate) mod file;
 mod life;
+pub mod secure;
 pub mod token;
 
 use serde::Deserialize;
@@ -14,9 +15,10 @@ use serde::Deserialize;
 use crate::load::workload::{Operation, Pick, Protocol, Source, Statuses};
 use crate::results::Treatment;
 pub(crate) use check::{Probe, check};
-pub(crate) use life::Scenario;
 pub use clients::Clients;
+pub(crate) use life::Scenario;
 pub use life::{Event, Life};
+pub use secure::Tls;
 pub use token::Jwt;
 
 /// What gateways do beyond passing requests on.
@@ -41,13 +43,14 @@ pub enum Profile {
     LargeBodies,
     /// Clients speak HTTP/2 without TLS, with prior knowledge.
     Http2(Http2),
+    /// Clients use TLS.
+    Tls(Tls),
     /// Nothing more is done: gateways and their upstream are reloaded, killed and slowed.
     Life(Life),
 }
 
 /// Names of profiles that no adapter can configure yet, or the generator cannot load; each with what is missing.
-const NOT_YET: [(&str, &str); 3] = [
-    ("tls", "adapters configure no certificates for listeners, and the generator speaks plain HTTP"),
+const NOT_YET: [(&str, &str); 2] = [
     ("grpc", "adapters configure no HTTP/2 towards upstreams, which gRPC needs"),
     ("websocket", "the generator sends no WebSocket messages"),
 ];
@@ -153,11 +156,13 @@ impl Profile {
     /// How clients reach gateways.
     #[must_use]
     pub fn clients(&self) -> Clients {
-        let protocol = match self {
-            Profile::Http2(http2) => Protocol::Http2 { streams: http2.streams },
-            _ => Protocol::Http1,
-        };
-        Clients { protocol, ..Clients::default() }
+        match self {
+            Profile::Http2(http2) => {
+                Clients { protocol: Protocol::Http2 { streams: http2.streams }, ..Clients::default() }
+            }
+            Profile::Tls(tls) => tls.clients(),
+            _ => Clients::default(),
+        }
     }
 
     /// Its name in evaluations and reports.
@@ -173,6 +178,7 @@ impl Profile {
             Profile::Streams => "streams",
             Profile::LargeBodies => "large-bodies",
             Profile::Http2(_) => "http2",
+            Profile::Tls(_) => "tls",
             Profile::Life(_) => "life",
         }
     }
@@ -190,6 +196,7 @@ impl Profile {
             Profile::Streams,
             Profile::LargeBodies,
             Profile::Http2(Http2::default()),
+            Profile::Tls(Tls::default()),
             Profile::Life(Life::default()),
         ]
     }
@@ -270,6 +277,10 @@ impl Profile {
             }
             Profile::Jwt(jwt) => number("tokens", jwt.tokens),
             Profile::Http2(http2) => number("streams", http2.streams),
+            Profile::Tls(tls) => {
+                number("streams", tls.streams);
+                problems.extend(tls.problem().map(str::to_owned));
+            }
             Profile::Life(life) => {
                 number("rate", life.rate);
                 number("slow_clients", life.slow_clients as u32);

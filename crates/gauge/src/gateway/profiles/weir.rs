@@ -8,7 +8,10 @@ use crate::profile::{
 
 pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
     match profile {
-        Profile::PassThrough | Profile::Life(_) | Profile::Streams | Profile::LargeBodies => nothing_more(),
+        // With TLS it takes HTTP/2 by ALPN by itself.
+        Profile::PassThrough | Profile::Life(_) | Profile::Streams | Profile::LargeBodies | Profile::Tls(_) => {
+            nothing_more()
+        }
         Profile::KeyAuth(auth) => Ok(key_auth(auth)),
         Profile::Headers(_) => Ok(headers()),
         Profile::RateLimit(limit) => Ok(rate_limit(limit)),
