@@ -37,7 +37,8 @@ pub(super) fn exchanges(
 pub(super) fn expected(campaign: &mut Campaign<'_>) -> Result<Expected, CampaignError> {
     campaign.backends.new_round();
     campaign.backends.fresh(campaign.there.as_mut())?;
-    let lane = Lane::Direct(campaign.backends.for_generator(campaign.there.as_mut())?);
+    let origins = campaign.backends.for_generator(campaign.there.as_mut())?;
+    let lane = Lane::Direct(origins, campaign.plan.profile.upstreams());
     let mut all = Vec::new();
     for workload in &campaign.plan.workloads {
         let answers = exchanges(campaign, workload, &lane)?;

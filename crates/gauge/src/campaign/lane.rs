@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::load::workload::{self, Body, Closed, Load, Open, Operation, Phase, Rates, Source, Span};
+use crate::load::workload::{self, Body, Closed, Load, Open, Operation, Phase, Protocol, Rates, Source, Span};
 use crate::plan::{Calls, PlannedLoad, PlannedOperation, Warmup, Workload};
 use crate::profile::Clients;
 use crate::results::{PhasePlan, Planned};
@@ -12,8 +12,8 @@ use crate::results::{PhasePlan, Planned};
 /// Where requests of a system go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Lane {
-    /// To the upstreams: origin in the API to the URL at which it is reached.
-    Direct(BTreeMap<String, String>),
+    /// To the upstreams: origin in the API to the URL at which it is reached, and in which protocol.
+    Direct(BTreeMap<String, String>, Protocol),
     /// To a service over gRPC: the same, and its methods.
     Grpc(BTreeMap<String, String>, Box<Calls>),
     /// To a gateway, as its clients reach it.
@@ -24,7 +24,7 @@ impl Lane {
     fn base(&self, origin: &str) -> String {
         match self {
             Lane::Gateway(address, clients) => clients.base(*address),
-            Lane::Direct(origins) | Lane::Grpc(origins, _) => {
+            Lane::Direct(origins, _) | Lane::Grpc(origins, _) => {
                 origins.get(origin).cloned().unwrap_or_else(|| origin.to_owned())
             }
         }
@@ -45,7 +45,7 @@ fn operation(planned: &PlannedOperation, workload: &str, lane: &Lane, made: &Mad
     }
     match lane {
         Lane::Grpc(_, calls) => calls.call(planned, operation),
-        Lane::Direct(_) | Lane::Gateway(..) => operation,
+        Lane::Direct(..) | Lane::Gateway(..) => operation,
     }
 }
 
@@ -56,7 +56,7 @@ fn request(planned: &Workload, lane: &Lane, made: &Made, load: Load) -> workload
     let operations = list(&planned.operations);
     let clients = match lane {
         Lane::Gateway(_, clients) => clients.as_ref().clone(),
-        Lane::Direct(_) => Clients::default(),
+        Lane::Direct(_, protocol) => Clients { protocol: *protocol, ..Clients::default() },
         Lane::Grpc(_, calls) => Clients { protocol: calls.protocol(), ..Clients::default() },
     };
     workload::Workload {

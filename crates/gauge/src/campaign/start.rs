@@ -12,6 +12,7 @@ use super::program::{self, Placed, Trouble};
 use super::{Campaign, CampaignError, probe};
 use crate::deploy::{Deployer, Handle, Spec};
 use crate::gateway::{self, Gateway, Model, Place, Ready, Signals, Stop, Written};
+use crate::load::workload::Protocol;
 use crate::plan::{Deploy, Plan, Program, System, SystemKind, Variant, slug};
 use crate::profile::Clients;
 
@@ -88,7 +89,8 @@ pub(super) fn start_before(
         SystemKind::Gateway(variant) => variant,
         SystemKind::Service(service) => return start_service(campaign, system, service),
         SystemKind::Direct => {
-            let lane = Lane::Direct(campaign.backends.for_generator(campaign.there.as_mut())?);
+            let origins = campaign.backends.for_generator(campaign.there.as_mut())?;
+            let lane = Lane::Direct(origins, campaign.plan.profile.upstreams());
             return Ok(Started::Runs(Configured::default(), Running::of(lane)));
         }
     };
@@ -142,7 +144,7 @@ fn start_service(campaign: &mut Campaign<'_>, system: &System, service: &Program
                 let origins = placed.for_generator(there)?;
                 let lane = match &service.grpc {
                     Some(calls) => Lane::Grpc(origins, Box::new(calls.clone())),
-                    None => Lane::Direct(origins),
+                    None => Lane::Direct(origins, Protocol::Http1),
                 };
                 let handle = Some((handle, program::STOP));
                 return Ok(Started::Runs(

@@ -184,12 +184,13 @@ fn cluster(model: &Model, upstream: &Upstream) -> String {
         envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
           \"@type\": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
           common_http_protocol_options: {{idle_timeout: 60s}}
-          explicit_http_config: {{http_protocol_options: {{}}}}
+          explicit_http_config: {{{}: {{}}}}
 ",
         upstream.name,
         upstream.name,
         quoted(host),
-        upstream.port
+        upstream.port,
+        if model.settings.http2_upstreams() { "http2_protocol_options" } else { "http_protocol_options" }
     );
     if let Some(path) = &model.settings.health {
         let _ = writeln!(

@@ -52,9 +52,10 @@ impl Gateway for Haproxy {
             } else {
                 String::new()
             };
+            let http2 = if model.settings.http2_upstreams() { " proto h2" } else { "" };
             let _ = write!(
                 text,
-                "\nbackend {}\n    http-request set-header Host {}\n{}{}{}    server s {}{tls}{}{} pool-max-conn 256 pool-purge-delay 60s\n",
+                "\nbackend {}\n    http-request set-header Host {}\n{}{}{}    server s {}{tls}{http2}{}{} pool-max-conn 256 pool-purge-delay 60s\n",
                 upstream.name,
                 upstream.authority(),
                 if upstream.base.is_empty() {

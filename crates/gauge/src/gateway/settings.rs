@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use crate::load::workload::Protocol;
 use crate::profile::Profile;
 use crate::profile::secure::{CERTIFICATE, KEY};
 
@@ -37,6 +38,11 @@ impl Settings {
     pub fn of_profile(profile: Profile) -> Self {
         let files = || Tls { cert: CERTIFICATE.to_owned(), key: KEY.to_owned() };
         Settings { tls: profile.clients().tls.map(|_| files()), profile, ..Settings::default() }
+    }
+
+    /// Whether upstreams are reached over HTTP/2 without TLS, as gRPC needs it.
+    pub(super) fn http2_upstreams(&self) -> bool {
+        self.profile.upstreams() != Protocol::Http1
     }
 
     /// What a gateway's adapter does not write of these, a sentence each.

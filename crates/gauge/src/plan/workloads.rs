@@ -166,11 +166,13 @@ fn prepare(
     let operations = |list: &[PlannedOperation]| -> Vec<Operation> {
         let of = |planned: &PlannedOperation| {
             let mut operation = planned.operation.clone();
-            match (&planned.made, calls) {
-                (Some(made), Some(_)) => operation.body = Some(Body::Text(made.one())),
+            match &planned.made {
+                Some(made) if calls.is_some() || operation.grpc.is_some() => {
+                    operation.body = Some(Body::Text(made.one()));
+                }
                 // What is made is sent as it is made: nothing in it is replaced.
-                (Some(_), None) => operation.body = Some(Body::Base64(String::new())),
-                (None, _) => {}
+                Some(_) => operation.body = Some(Body::Base64(String::new())),
+                None => {}
             }
             match calls {
                 Some(calls) => calls.call(planned, operation),

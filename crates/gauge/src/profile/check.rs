@@ -2,6 +2,7 @@
 //! is in [`cases`].
 
 mod cases;
+mod grpc;
 mod secure;
 
 use std::net::SocketAddr;
@@ -53,6 +54,7 @@ pub(crate) fn check(profile: &Profile, mut probe: Probe) -> Result<Vec<Differenc
         Profile::LargeBodies => probe.large_bodies()?,
         Profile::Http2(_) => probe.http2()?,
         Profile::Tls(tls) => probe.tls(tls)?,
+        Profile::Grpc(_) => probe.grpc()?,
     }
     Ok(probe.differences)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::load::workload::{Operation, Protocol, Tls, Workload};
 
-/// How clients reach gateways. Upstreams, the baseline too, are reached over HTTP/1.1 without TLS.
+/// How clients reach gateways.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Clients {
     /// HTTP version.

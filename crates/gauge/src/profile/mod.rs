@@ -6,6 +6,7 @@
 mod check;
 mod clients;
 pub(crate) mod file;
+mod grpc;
 mod life;
 pub mod secure;
 pub mod token;
@@ -16,6 +17,7 @@ use crate::load::workload::{Operation, Pick, Protocol, Source, Statuses};
 use crate::results::Treatment;
 pub(crate) use check::{Probe, check};
 pub use clients::Clients;
+pub use grpc::Grpc;
 pub(crate) use life::Scenario;
 pub use life::{Event, Life};
 pub use secure::Tls;
@@ -45,15 +47,14 @@ pub enum Profile {
     Http2(Http2),
     /// Clients use TLS.
     Tls(Tls),
+    /// Clients call methods of gRPC.
+    Grpc(Grpc),
     /// Nothing more is done: gateways and their upstream are reloaded, killed and slowed.
     Life(Life),
 }
 
 /// Names of profiles that no adapter can configure yet, or the generator cannot load; each with what is missing.
-const NOT_YET: [(&str, &str); 2] = [
-    ("grpc", "adapters configure no HTTP/2 towards upstreams, which gRPC needs"),
-    ("websocket", "the generator sends no WebSocket messages"),
-];
+const NOT_YET: [(&str, &str); 1] = [("websocket", "the generator sends no WebSocket messages")];
 
 /// The parameter in which operations carry what tells one client from another.
 const CLIENT: &str = "gauge_client";
@@ -161,8 +162,14 @@ impl Profile {
                 Clients { protocol: Protocol::Http2 { streams: http2.streams }, ..Clients::default() }
             }
             Profile::Tls(tls) => tls.clients(),
+            Profile::Grpc(grpc) => grpc.clients(),
             _ => Clients::default(),
         }
+    }
+
+    /// What upstreams are reached in, by gateways and by the baseline.
+    pub(crate) fn upstreams(&self) -> Protocol {
+        if let Profile::Grpc(grpc) = self { grpc.protocol() } else { Protocol::Http1 }
     }
 
     /// Its name in evaluations and reports.
@@ -179,6 +186,7 @@ impl Profile {
             Profile::LargeBodies => "large-bodies",
             Profile::Http2(_) => "http2",
             Profile::Tls(_) => "tls",
+            Profile::Grpc(_) => "grpc",
             Profile::Life(_) => "life",
         }
     }
@@ -197,6 +205,7 @@ impl Profile {
             Profile::LargeBodies,
             Profile::Http2(Http2::default()),
             Profile::Tls(Tls::default()),
+            Profile::Grpc(Grpc::default()),
             Profile::Life(Life::default()),
         ]
     }
@@ -281,6 +290,10 @@ impl Profile {
                 number("streams", tls.streams);
                 problems.extend(tls.problem().map(str::to_owned));
             }
+            Profile::Grpc(grpc) => {
+                number("streams", grpc.streams);
+                problems.extend(grpc.problem().map(str::to_owned));
+            }
             Profile::Life(life) => {
                 number("rate", life.rate);
                 number("slow_clients", life.slow_clients as u32);
@@ -311,6 +324,7 @@ impl Profile {
                 operation.expect.push(Statuses::One(429));
             }
             Profile::Jwt(jwt) => carry(operation, "Authorization", "Bearer ", jwt.all()),
+            Profile::Grpc(grpc) => grpc.call(operation),
             _ => {}
         }
     }

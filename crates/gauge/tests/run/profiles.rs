@@ -4,6 +4,8 @@ use serde_json::Value;
 
 use super::campaign::{Campaign, GATEWAYS};
 
+const GATEWAYS_OF_PROFILES: &str = "weir, nginx, haproxy, envoy, traefik, caddy, kong, krakend";
+
 /// Weir where its program was built, and the gateways of Debian.
 fn evaluation(profile: &str, gateways: &str) -> String {
     let text =
@@ -23,15 +25,34 @@ fn systems(campaign: &Campaign) -> Vec<(String, Value, Vec<String>)> {
     results["systems"].as_array().into_iter().flatten().map(system).collect()
 }
 
+/// The demonstration over gRPC behind these gateways.
+fn over_grpc(profile: &str, gateways: &str) -> Campaign {
+    let operations = "{id: getItem, body: {json: {id: 300}}}, {id: addItem, body: {json: {name: a violin}}}";
+    let text = evaluation(profile, gateways)
+        .replace("{id: getItem, params: {id: {int: [1, 50]}}}, {id: addItem}, {id: echo}", operations)
+        .replace("conformance:\n  forwarded: {operation: echo, headers: {x-forwarded-for: /headers/x-forwarded-for}}\n  differs: {echo: [/headers]}\n", "")
+        .replace("'http://{address}:{http}/healthz'", "'grpc://{address}:{http}'");
+    let campaign = Campaign::new(&text);
+    campaign.file("api.yaml", include_str!("../../../../examples/evaluations/grpc.openapi.yaml"));
+    campaign.file("items.proto", include_str!("../../../../examples/evaluations/grpc.proto"));
+    campaign
+}
+
 /// Runs a profile with the gateways that are here: each conforms and is loaded without an error, or says that it is not supported or not here.
 fn conforms(profile: &str) -> Vec<(String, Value, Vec<String>)> {
     // What is read may be cached, where there is a cache.
-    let text = evaluation(profile, "weir, nginx, haproxy, envoy, traefik, caddy, kong, krakend");
-    let campaign =
-        Campaign::new(&text.replace("'{address}:{http}']", "'{address}:{http}', --cache-control, max-age=600]"));
+    let text = evaluation(profile, GATEWAYS_OF_PROFILES);
+    conform(
+        profile,
+        &Campaign::new(&text.replace("'{address}:{http}']", "'{address}:{http}', --cache-control, max-age=600]")),
+    )
+}
+
+/// The same of a campaign.
+fn conform(profile: &str, campaign: &Campaign) -> Vec<(String, Value, Vec<String>)> {
     let finished = campaign.run(&[]);
     assert_eq!(finished.code, 0, "{}", finished.text());
-    let systems = systems(&campaign);
+    let systems = systems(campaign);
     for (name, state, found) in &systems {
         eprintln!("{profile}: {name}: {state} {found:?}");
         let known = *state == "ready" || state["not_supported"].is_string() || state["not_here"].is_string();
@@ -215,6 +236,71 @@ fn each_request_resumes_a_session_where_the_profile_says_so() {
 }
 
 #[test]
+fn calls_of_grpc_pass_with_status_deadline_and_metadata() {
+    for (keys, secure) in [("streams: 2", false), ("streams: 2, tls: true", true)] {
+        let profile = format!("{{grpc: {{proto: items.proto, {keys}}}}}");
+        let campaign = over_grpc(&profile, GATEWAYS_OF_PROFILES);
+        let systems = conform(&profile, &campaign);
+        let krakend = systems.iter().find(|(name, ..)| name == "krakend").expect("it");
+        assert!(krakend.1["not_supported"].is_string(), "{krakend:?}");
+        for trial in campaign.trials() {
+            let (report, total) = (&trial["report"], &trial["report"]["total"]);
+            let id = &trial["id"];
+            assert_eq!(report["generator"]["protocol"], "gRPC", "{id}");
+            // Calls that ended with `OK`, and nothing else.
+            assert_eq!(
+                total["statuses"].as_object().map(|all| all.keys().collect::<Vec<_>>()),
+                Some(vec![&"200".to_owned()]),
+                "{id}"
+            );
+            assert_eq!(total["tls"].is_object(), secure && trial["system"] != "direct", "{id}: {total}");
+            // Four users, on two connections that were opened before.
+            assert!(total["connections_opened"].as_u64() <= Some(2), "{id}: {total}");
+            assert_eq!(trial["observed"]["reached"]["requests"], total["requests"]["sent"], "{id}");
+            assert_eq!(trial["observed"]["reached"]["body_bytes"], total["bytes"]["sent_bodies"], "{id}");
+        }
+    }
+}
+
+#[test]
+fn each_rule_of_grpc_finds_the_gateway_that_breaks_it() {
+    let own = "daemon off;\npid nginx.pid;\nerror_log stderr error;\nevents {}\nhttp {\n  access_log off;\n  client_body_temp_path t1;\n  \
+        proxy_temp_path t2;\n  fastcgi_temp_path t3;\n  uwsgi_temp_path t4;\n  scgi_temp_path t5;\n  client_max_body_size 32m;\n  server {\n    \
+        listen {listen} http2;\n    location / { grpc_pass grpc://{host 1}; LINES }\n  }\n}\n";
+    for (lines, expected) in [
+        ("grpc_set_header grpc-timeout \"\";", "forwarded grpc-timeout: absent"),
+        ("grpc_set_header grpc-timeout 8000m;", "forwarded grpc-timeout: 8000m"),
+        ("grpc_set_header TE \"\";", "forwarded te: absent"),
+        ("grpc_set_header x-gauge-metadata other;", "forwarded x-gauge-metadata: other"),
+        ("grpc_set_header x-gauge-data-bin \"\";", "forwarded x-gauge-data-bin: absent"),
+        ("grpc_hide_header x-gauge-initial;", "response x-gauge-initial: absent"),
+        ("grpc_hide_header grpc-message;", "response grpc-message: absent"),
+        ("grpc_hide_header grpc-status;", "grpc-status of a status without a message: absent"),
+        ("client_max_body_size 1m;", "a message of 3 MiB: "),
+        ("add_header grpc-status 0;", "grpc-status: 0, 0"),
+    ] {
+        let campaign =
+            over_grpc("{grpc: {proto: items.proto}}", "{name: own, gateway: nginx, files: {nginx.conf: own.conf}}");
+        campaign.file("own.conf", &own.replace("LINES", lines));
+        let finished = campaign.run(&[]);
+        assert_eq!(finished.code, 0, "{}", finished.text());
+        let (_, state, found) = systems(&campaign).into_iter().find(|(name, ..)| name == "own").expect("it");
+        assert_eq!(state, "not_conforming", "{lines}: {}", finished.text());
+        assert!(found.iter().any(|found| found.starts_with(expected)), "{lines}: {found:?}");
+    }
+}
+
+#[test]
+fn a_method_that_the_file_does_not_have_is_refused_before_anything_starts() {
+    let campaign = over_grpc("{grpc: {proto: items.proto}}", "nginx");
+    campaign.file("items.proto", "syntax = \"proto3\";\npackage other;\n");
+    let finished = campaign.run(&[]);
+    assert_eq!(finished.code, 64, "{}", finished.text());
+    assert!(finished.stderr.contains("there is no method `gauge.demo.Items/Get`"), "{}", finished.text());
+    assert!(!campaign.out.exists());
+}
+
+#[test]
 fn large_bodies_pass_both_ways() {
     conforms("large-bodies");
 }
@@ -316,10 +402,10 @@ fn each_rule_of_tls_finds_the_gateway_that_breaks_it() {
 
 #[test]
 fn a_profile_that_cannot_be_evaluated_is_refused_with_its_place() {
-    let campaign = Campaign::new(&evaluation("grpc", "nginx"));
+    let campaign = Campaign::new(&evaluation("websocket", "nginx"));
     let finished = campaign.run(&[]);
     assert_eq!(finished.code, 64, "{}", finished.text());
-    assert!(finished.stderr.contains("profile `grpc` cannot be evaluated yet"), "{}", finished.text());
+    assert!(finished.stderr.contains("profile `websocket` cannot be evaluated yet"), "{}", finished.text());
     assert!(!campaign.out.exists());
 }
 

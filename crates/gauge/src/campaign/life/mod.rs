@@ -122,7 +122,7 @@ impl Campaign<'_> {
         let void = |why: String| Ok(LifeTrial { state: LifeState::Void(why), ..LifeTrial::default() });
         let (base, address) = match &running.lane {
             lane::Lane::Gateway(address, clients) => (clients.base(*address), *address),
-            lane::Lane::Direct(_) | lane::Lane::Grpc(..) => (format!("http://{}", upstream.address), upstream.address),
+            lane::Lane::Direct(..) | lane::Lane::Grpc(..) => (format!("http://{}", upstream.address), upstream.address),
         };
         let mut operation = self.operations(&running.lane).into_iter().find(|operation| operation.method == "GET");
         if let Scenario::Routes(routes) = scenario {

@@ -17,6 +17,7 @@ pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
         Profile::RateLimit(_) => Err("rate limits are a module that Caddy's own builds do not have"),
         Profile::Cache => Err("caches are a module that Caddy's own builds do not have"),
         Profile::Http2(_) => listens(" h2c"),
+        Profile::Grpc(grpc) => listens(if grpc.tls { " h2" } else { " h2c" }),
         Profile::Tls(tls) => listens(if tls.http == HttpVersion::Http2 { " h2" } else { "" }),
         Profile::Jwt(_) => Err("tokens are checked by a module that Caddy's own builds do not have"),
     }

@@ -17,7 +17,7 @@ pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
         Profile::RateLimit(limit) => Ok(rate_limit(limit)),
         Profile::Cache => Err("its cache filter is marked as work in progress by its documents"),
         Profile::Jwt(jwt) => Ok(tokens(jwt)),
-        Profile::Http2(_) => listens("HTTP2"),
+        Profile::Http2(_) | Profile::Grpc(_) => listens("HTTP2"),
         // By ALPN.
         Profile::Tls(tls) => listens(if tls.http == HttpVersion::Http2 { "AUTO" } else { "" }),
         Profile::Streams => {

@@ -12,6 +12,7 @@ pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
     match profile {
         // It sees from the first bytes of a connection that they are HTTP/2.
         Profile::PassThrough | Profile::Life(_) | Profile::LargeBodies | Profile::Http2(_) => nothing_more(),
+        Profile::Grpc(grpc) => listens(if grpc.tls { " alpn h2,http/1.1" } else { "" }),
         Profile::Tls(tls) => listens(if tls.http == HttpVersion::Http2 { " alpn h2,http/1.1" } else { "" }),
         Profile::KeyAuth(auth) => Ok(key_auth(auth)),
         Profile::Headers(headers) => Ok(edits(headers)),

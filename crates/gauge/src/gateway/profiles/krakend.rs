@@ -13,6 +13,7 @@ pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
         | Profile::Cache
         | Profile::Jwt(_)
         | Profile::Http2(_)
-        | Profile::Tls(_) => Err(NOT_YET),
+        | Profile::Tls(_)
+        | Profile::Grpc(_) => Err(NOT_YET),
     }
 }

@@ -11,7 +11,8 @@ pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
         | Profile::LargeBodies
         | Profile::Streams
         | Profile::Http2(_)
-        | Profile::Tls(_) => nothing_more(),
+        | Profile::Tls(_)
+        | Profile::Grpc(_) => nothing_more(),
         Profile::KeyAuth(_) => Err("API keys are a part of Traefik Hub, not of Traefik Proxy"),
         Profile::Headers(headers) => Ok(edits(headers)),
         Profile::RateLimit(limit) => Ok(rate_limit(limit)),

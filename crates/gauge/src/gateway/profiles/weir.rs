@@ -18,6 +18,7 @@ pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
         Profile::Cache => Ok(section("caches: {responses: {mode: http}}\ndefaults: {cache: responses}")),
         Profile::Jwt(jwt) => Ok(tokens(jwt)),
         Profile::Http2(_) => listens(", http2: prior_knowledge"),
+        Profile::Grpc(grpc) => listens(if grpc.tls { "" } else { ", http2: prior_knowledge" }),
     }
 }
 

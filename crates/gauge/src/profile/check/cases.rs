@@ -19,7 +19,7 @@ const REFUSED: &[u16] = &[401, 403];
 /// A credential that has no proper form may also be a bad request.
 const MALFORMED: &[u16] = &[400, 401, 403];
 /// Fields of a request that tell the upstream what to do.
-const DO_HEADERS: &str = "X-Probe-Headers";
+pub(super) const DO_HEADERS: &str = "X-Probe-Headers";
 /// A large body: 24 MiB.
 const LARGE: usize = 24 << 20;
 
