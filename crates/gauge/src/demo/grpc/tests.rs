@@ -1,6 +1,5 @@
 use std::path::Path;
 
-use prost_reflect::prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, Value};
 
 use super::*;
