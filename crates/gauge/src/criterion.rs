@@ -102,6 +102,13 @@ impl Measured<'_> {
         (answered > 0).then_some(answered as f64)
     }
 
+    /// Handshakes of TLS, full and resumed; none where connections were kept, and so handshakes are few and not what is measured.
+    fn handshakes(&self) -> Option<f64> {
+        let tls = self.trial.report.as_ref()?.total.tls.as_ref()?;
+        let handshakes = (tls.full + tls.resumed) as f64;
+        (handshakes >= self.answered()?).then_some(handshakes)
+    }
+
     fn cpu_us(&self, usage: Option<&Usage>) -> Option<f64> {
         Some(verdict::cpu_s(usage?)? * 1e6 / self.answered()?)
     }
@@ -120,6 +127,8 @@ const FIRST_BYTE: &str = "first-byte";
 
 /// CPU time per request, which takes a least amount of CPU time.
 const CPU: &str = "cpu-per-request";
+/// CPU time per handshake of TLS.
+const CPU_HANDSHAKE: &str = "cpu-per-handshake";
 
 /// All of them, in the order in which they are shown.
 ///
@@ -177,6 +186,32 @@ pub const CRITERIA: &[Criterion] = &[
         unit: Unit::Milliseconds,
         better: Better::Lower,
         source: Source::Trial(|workload| !is_open(workload), tail),
+        reference: Reference::Same,
+        weight: 0.0,
+    },
+    Criterion {
+        name: "handshakes",
+        title: "TLS handshakes/s",
+        about: "Where each request has a connection of its own, in a closed loop: complete TLS handshakes, full and resumed, per second; higher is better.",
+        unit: Unit::PerSecond,
+        better: Better::Higher,
+        source: Source::Trial(
+            |workload| !is_open(workload),
+            |measured| Some(measured.handshakes()? / measured.trial.report.as_ref()?.total.duration_s?),
+        ),
+        reference: Reference::Same,
+        weight: 0.0,
+    },
+    Criterion {
+        name: CPU_HANDSHAKE,
+        title: "CPU/TLS handshake",
+        about: "Where each request has a connection of its own: CPU time of all processes of the gateway over the TLS handshakes, with the request that \
+                follows each; lower is better.",
+        unit: Unit::Microseconds,
+        better: Better::Lower,
+        source: Source::Trial(always, |measured| {
+            Some(verdict::cpu_s(measured.system()?)? * 1e6 / measured.handshakes()?)
+        }),
         reference: Reference::Same,
         weight: 0.0,
     },
@@ -407,7 +442,7 @@ impl Criterion {
     /// Whether the trials of a system under a workload, all together, suffice for it: CPU time takes [`LEAST_CPU_S`] in the median, of the gateway or of its
     /// upstream.
     pub fn suffices(&self, trials: &[Measured<'_>], of_upstream: bool) -> bool {
-        if self.name != CPU && self.name != COST {
+        if ![CPU, CPU_HANDSHAKE, COST].contains(&self.name) {
             return true;
         }
         let usage = |measured: &Measured<'_>| {

@@ -1,14 +1,17 @@
 //! Is a gateway one that may be compared at all? Each operation of each workload once, to `direct` and to the gateway: same status, same
 //! body but for what differs by nature, same required headers; an unknown path refused; forwarded headers where the upstream echoes them.
 
+use std::net::SocketAddr;
+
 use serde_json::Value;
 
 use super::lane::{self, Lane};
 use super::start::Running;
 use super::{Campaign, CampaignError};
-use crate::load::workload::{Operation, Protocol, Workload};
+use crate::load::workload::Operation;
 use crate::load::{Answer, Exchange, Prepared};
 use crate::plan;
+use crate::profile::Clients;
 use crate::results::{Conformance, Difference};
 
 /// Differences that are listed for one body; one more says how many there are.
@@ -34,7 +37,8 @@ pub(super) fn exchanges(
 pub(super) fn expected(campaign: &mut Campaign<'_>) -> Result<Expected, CampaignError> {
     campaign.backends.new_round();
     campaign.backends.fresh(campaign.there.as_mut())?;
-    let lane = Lane::Direct(campaign.backends.for_generator(campaign.there.as_mut())?);
+    let origins = campaign.backends.for_generator(campaign.there.as_mut())?;
+    let lane = Lane::Direct(origins, campaign.plan.profile.upstreams());
     let mut all = Vec::new();
     for workload in &campaign.plan.workloads {
         let answers = exchanges(campaign, workload, &lane)?;
@@ -106,10 +110,9 @@ pub(super) fn compare(
         }
     }
     if required.unknown_path
-        && let Lane::Gateway(address) = &running.lane
+        && let Lane::Gateway(address, clients) = &running.lane
     {
-        let (wanted, found) =
-            ("a status from 400 to 499", unknown_path(&format!("http://{address}"), campaign.plan.profile.protocol()));
+        let (wanted, found) = ("a status from 400 to 499", unknown_path(*address, clients));
         if !matches!(found, Ok(400..=499)) {
             let found = found.map_or_else(|error| format!("no response: {error}"), |status| status.to_string());
             let operation = "unknown path".to_owned();
@@ -119,9 +122,9 @@ pub(super) fn compare(
     Ok(Conformance { operations: of_direct(expected).operations, differences })
 }
 
-fn unknown_path(base: &str, protocol: Protocol) -> Result<u16, String> {
-    let operation = Operation { base: Some(base.to_owned()), ..Operation::get("unknown path", UNKNOWN) };
-    let workload = Workload::single(operation, protocol, std::time::Duration::from_secs(10));
+fn unknown_path(gateway: SocketAddr, clients: &Clients) -> Result<u16, String> {
+    let operation = Operation { base: Some(clients.base(gateway)), ..Operation::get("unknown path", UNKNOWN) };
+    let workload = clients.single(operation, std::time::Duration::from_secs(10));
     let prepared = Prepared::new(&workload).map_err(|error| error.to_string())?;
     let exchange = prepared.once().pop().ok_or("nothing was asked")?;
     exchange.answer.map(|answer| answer.status)

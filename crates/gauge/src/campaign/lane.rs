@@ -6,24 +6,25 @@ use std::time::Duration;
 
 use crate::load::workload::{self, Body, Closed, Load, Open, Operation, Phase, Protocol, Rates, Source, Span};
 use crate::plan::{Calls, PlannedLoad, PlannedOperation, Warmup, Workload};
+use crate::profile::Clients;
 use crate::results::{PhasePlan, Planned};
 
 /// Where requests of a system go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Lane {
-    /// To the upstreams: origin in the API to the URL at which it is reached.
-    Direct(BTreeMap<String, String>),
+    /// To the upstreams: origin in the API to the URL at which it is reached, and in which protocol.
+    Direct(BTreeMap<String, String>, Protocol),
     /// To a service over gRPC: the same, and its methods.
     Grpc(BTreeMap<String, String>, Box<Calls>),
-    /// To a gateway.
-    Gateway(SocketAddr),
+    /// To a gateway, as its clients reach it.
+    Gateway(SocketAddr, Box<Clients>),
 }
 
 impl Lane {
     fn base(&self, origin: &str) -> String {
         match self {
-            Lane::Gateway(address) => format!("http://{address}"),
-            Lane::Direct(origins) | Lane::Grpc(origins, _) => {
+            Lane::Gateway(address, clients) => clients.base(*address),
+            Lane::Direct(origins, _) | Lane::Grpc(origins, _) => {
                 origins.get(origin).cloned().unwrap_or_else(|| origin.to_owned())
             }
         }
@@ -36,7 +37,7 @@ pub(super) type Made = BTreeMap<(String, String), Body>;
 fn operation(planned: &PlannedOperation, workload: &str, lane: &Lane, made: &Made) -> Operation {
     let mut operation = planned.operation.clone();
     operation.base = Some(lane.base(&planned.origin));
-    if let Lane::Gateway(_) = lane {
+    if let Lane::Gateway(..) = lane {
         operation.path.insert_str(0, &planned.prefix);
     }
     if let Some(file) = made.get(&(workload.to_owned(), operation.id.clone())) {
@@ -44,7 +45,7 @@ fn operation(planned: &PlannedOperation, workload: &str, lane: &Lane, made: &Mad
     }
     match lane {
         Lane::Grpc(_, calls) => calls.call(planned, operation),
-        Lane::Direct(_) | Lane::Gateway(_) => operation,
+        Lane::Direct(..) | Lane::Gateway(..) => operation,
     }
 }
 
@@ -53,24 +54,25 @@ fn request(planned: &Workload, lane: &Lane, made: &Made, load: Load) -> workload
         list.iter().map(|one| operation(one, &planned.name, lane, made)).collect()
     };
     let operations = list(&planned.operations);
+    let clients = match lane {
+        Lane::Gateway(_, clients) => clients.as_ref().clone(),
+        Lane::Direct(_, protocol) => Clients { protocol: *protocol, ..Clients::default() },
+        Lane::Grpc(_, calls) => Clients { protocol: calls.protocol(), ..Clients::default() },
+    };
     workload::Workload {
         base: operations.first().and_then(|first| first.base.clone()).unwrap_or_default(),
         operations,
         setup: list(&planned.setup),
         order: planned.order,
         load,
-        protocol: match lane {
-            Lane::Gateway(_) => planned.protocol,
-            Lane::Direct(_) => Protocol::Http1,
-            Lane::Grpc(_, calls) => calls.protocol(),
-        },
+        protocol: clients.protocol,
         timeout: planned.timeout,
         seed: 1,
         mark: None,
         event_streams: planned.event_streams,
         llm: None,
-        tls: None,
-        new_connections: false,
+        tls: clients.tls,
+        new_connections: clients.new_connections,
     }
 }
 

@@ -5,6 +5,7 @@
 //! cut short is done again from its beginning, since its workloads may build on each other.
 
 mod backend;
+mod certificate;
 mod conformance;
 mod environment;
 pub mod events;
@@ -31,7 +32,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::deploy::{DeployError, Deployer, Local, pin};
 use crate::plan::{Deploy, Pin, Plan, PlannedLoad, System, SystemKind};
+use crate::profile::Clients;
 use backend::Backends;
+use certificate::Certificate;
 use generate::Generate;
 use progress::Progress;
 use turn::Repeated;
@@ -99,6 +102,10 @@ struct Campaign<'p> {
     there: Box<dyn Deployer>,
     generate: Generate,
     backends: Backends,
+    /// How gateways are reached.
+    clients: Clients,
+    /// What gateways show to clients that use TLS.
+    certificate: Option<Certificate>,
     pin: Pin,
     progress: &'p mut dyn Progress,
     /// Something was here from an earlier run.
@@ -140,8 +147,23 @@ pub fn run(plan: &Plan, out: &Path, options: &Options, progress: &mut dyn Progre
         results.environment = environment.clone();
     }
     let otherwise = environment::differences(&results.environment, &environment);
-    let mut campaign =
-        Campaign { plan, options, store, results, there, generate, backends, pin, progress, resumed, otherwise };
+    let mut clients = plan.profile.clients();
+    let certificate = Certificate::make(&mut clients, there.listen(), &store)?;
+    let mut campaign = Campaign {
+        plan,
+        options,
+        store,
+        results,
+        there,
+        generate,
+        backends,
+        clients,
+        certificate,
+        pin,
+        progress,
+        resumed,
+        otherwise,
+    };
     // Before it is in the history: a campaign that is killed then goes on as the same one.
     campaign.store.campaign(&campaign.results)?;
     campaign.progress.begun(&campaign.results);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::load::Prepared;
 use crate::load::workload::{Body, Operation, Protocol, Workload};
+use crate::profile::Clients;
 
 const TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -32,15 +33,24 @@ pub(super) fn serves_grpc(address: SocketAddr) -> bool {
     answer.is_some_and(|answer| answer.body == SERVING)
 }
 
-/// Whether there is a response, whatever its status, in HTTP/1.1 or in this protocol: whether it has to be this one, the checks say.
-pub(super) fn responds(address: SocketAddr, protocol: Protocol) -> bool {
-    let plain = answers(address, "/").is_some();
-    if plain || protocol == Protocol::Http1 {
-        return plain;
+/// Whether there is a response, whatever its status, in HTTP/1.1 without TLS or as clients reach it: whether it has to be so, the checks say.
+pub(super) fn responds(address: SocketAddr, clients: &Clients) -> bool {
+    answers(address, "/").is_some() || answers_to(clients, address, "/").is_some()
+}
+
+/// Whether `GET path` gets a status, in HTTP/1.1 without TLS or as clients reach it.
+pub(super) fn has_status(address: SocketAddr, path: &str, status: u16, clients: &Clients) -> bool {
+    answers(address, path) == Some(status) || answers_to(clients, address, path) == Some(status)
+}
+
+/// The status of `GET path` for clients that differ from the plain ones.
+fn answers_to(clients: &Clients, address: SocketAddr, path: &str) -> Option<u16> {
+    if *clients == Clients::default() {
+        return None;
     }
-    let operation = Operation { base: Some(format!("http://{address}")), ..Operation::get("ready", "/") };
-    let exchanges = Prepared::new(&Workload::single(operation, protocol, TIMEOUT)).map(|prepared| prepared.once());
-    exchanges.is_ok_and(|exchanges| exchanges.iter().all(|exchange| exchange.answer.is_ok()))
+    let operation = Operation { base: Some(clients.base(address)), ..Operation::get("ready", path) };
+    let prepared = Prepared::new(&clients.single(operation, TIMEOUT)).ok()?;
+    Some(prepared.once().pop()?.answer.ok()?.status)
 }
 
 /// The status with which `GET path` is answered; `None` when it is not.

@@ -112,11 +112,11 @@ impl Campaign<'_> {
         let safe = operations.iter().position(|operation| operation.method == "GET").unwrap_or(0);
         let upload = operations.iter().find(|operation| operation.body.is_some()).cloned();
         let found = match &running.lane {
-            lane::Lane::Gateway(address) if !operations.is_empty() => {
+            lane::Lane::Gateway(address, clients) if !operations.is_empty() => {
                 let operation = operations.swap_remove(safe);
-                let (gateway, differences) = (format!("http://{address}"), Vec::new());
-                let (protocol, upstream) = (self.plan.profile.protocol(), upstream.address);
-                let probe = Probe { gateway, upstream, protocol, operation, upload, differences };
+                let (gateway, upstream) = (*address, upstream.address);
+                let clients = clients.as_ref().clone();
+                let probe = Probe { gateway, upstream, clients, operation, upload, differences: Vec::new() };
                 check(&self.plan.profile, probe)
             }
             _ => Ok(Vec::new()),

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use super::backend::Backends;
+use super::certificate::Certificate;
 use super::lane::Lane;
 use super::program::{self, Placed, Trouble};
 use super::{Campaign, CampaignError, probe};
@@ -13,6 +14,7 @@ use crate::deploy::{Deployer, Handle, Spec};
 use crate::gateway::{self, Gateway, Model, Place, Ready, Signals, Stop, Written};
 use crate::load::workload::Protocol;
 use crate::plan::{Deploy, Plan, Program, System, SystemKind, Variant, slug};
+use crate::profile::Clients;
 
 /// Time for a gateway to look at its own configuration or to say its version.
 const CHECK: Duration = Duration::from_secs(90);
@@ -87,7 +89,8 @@ pub(super) fn start_before(
         SystemKind::Gateway(variant) => variant,
         SystemKind::Service(service) => return start_service(campaign, system, service),
         SystemKind::Direct => {
-            let lane = Lane::Direct(campaign.backends.for_generator(campaign.there.as_mut())?);
+            let origins = campaign.backends.for_generator(campaign.there.as_mut())?;
+            let lane = Lane::Direct(origins, campaign.plan.profile.upstreams());
             return Ok(Started::Runs(Configured::default(), Running::of(lane)));
         }
     };
@@ -141,7 +144,7 @@ fn start_service(campaign: &mut Campaign<'_>, system: &System, service: &Program
                 let origins = placed.for_generator(there)?;
                 let lane = match &service.grpc {
                     Some(calls) => Lane::Grpc(origins, Box::new(calls.clone())),
-                    None => Lane::Direct(origins),
+                    None => Lane::Direct(origins, Protocol::Http1),
                 };
                 let handle = Some((handle, program::STOP));
                 return Ok(Started::Runs(
@@ -198,6 +201,9 @@ fn start_gateway(
     for file in &written.files {
         there.write(&place.directory.join(&file.path), file.text.as_bytes())?;
     }
+    for (file, text) in campaign.certificate.iter().flat_map(Certificate::files) {
+        there.write(&place.directory.join(file), text.as_bytes())?;
+    }
     let mut configured = Configured { files: written.files, ..Configured::default() };
     let Some(program) = locate(there, adapter)? else {
         return Ok(Started::NotHere(configured, adapter.locator().hint.to_owned()));
@@ -227,14 +233,14 @@ fn start_gateway(
     let start = spec(adapter.command(&program, &place), "system-");
     configured.command = start.argv.clone();
     let handle = there.start(&start)?;
-    let (ready, protocol) = (adapter.ready(&place), model.settings.profile.protocol());
-    match program::wait(there, handle, |there| serves(there, &ready, protocol)) {
+    let (ready, clients) = (adapter.ready(&place), campaign.clients.clone());
+    match program::wait(there, handle, |there| serves(there, &ready, &clients)) {
         None => {
             let running = Running {
                 handle: Some((handle, adapter.stop())),
                 place: Some(place),
                 signals: adapter.signals(),
-                ..Running::of(Lane::Gateway(there.reach(*port)?))
+                ..Running::of(Lane::Gateway(there.reach(*port)?, Box::new(clients)))
             };
             Ok(Started::Runs(configured, running))
         }
@@ -290,7 +296,7 @@ fn model(plan: &Plan, backends: &Backends, listen: IpAddr, before: InFront) -> R
         let url = format!("http://{}", SocketAddr::new(listen, port));
         upstreams = origins.map(|origin| (origin, url.clone())).collect();
     }
-    let settings = gateway::Settings { profile: plan.profile.clone(), ..gateway::Settings::default() };
+    let settings = gateway::Settings::of_profile(plan.profile.clone());
     Ok(Model::new(&api, &gateway::Options { upstreams, settings })?)
 }
 
@@ -323,11 +329,11 @@ pub(super) fn rewrite(
 }
 
 /// Whether a gateway serves. Any response will do where only a connection is wanted: through a tunnel everything seems to listen.
-fn serves(there: &mut dyn Deployer, ready: &Ready, protocol: Protocol) -> bool {
+fn serves(there: &mut dyn Deployer, ready: &Ready, clients: &Clients) -> bool {
     match ready {
-        Ready::Tcp(address) => there.reach(address.port()).is_ok_and(|address| probe::responds(address, protocol)),
+        Ready::Tcp(address) => there.reach(address.port()).is_ok_and(|address| probe::responds(address, clients)),
         Ready::Http { address, path, status } => {
-            there.reach(address.port()).is_ok_and(|address| probe::answers(address, path) == Some(*status))
+            there.reach(address.port()).is_ok_and(|address| probe::has_status(address, path, *status, clients))
         }
     }
 }

@@ -52,7 +52,7 @@ impl Request {
 }
 
 /// A text of some length, as descriptions have it.
-const TEXT: &str = "A weir is the low wall that regulates a river and, by the height of the water over it, measures the flow. \
+pub(super) const TEXT: &str = "A weir is the low wall that regulates a river and, by the height of the water over it, measures the flow. \
     Water that falls over it is counted by its height alone; nobody has to enter the river. This text stands for what \
     items of a shop say of themselves: some hundred characters, the same for every item, so that responses have the length \
     that responses usually have, about half a kibibyte. What a gateway adds to such a response is what it costs by itself.";

@@ -2,6 +2,7 @@
 //! It costs little, and but for `/slow` it waits for nothing, so what a gateway adds is seen well.
 
 mod answer;
+pub(crate) mod grpc;
 pub(crate) mod probe;
 
 use std::cell::Cell;
@@ -45,19 +46,25 @@ struct Served {
 impl Served {
     /// Counts a request whose body had `length` bytes, and appends its response; the events that follow it, if it is a stream.
     fn answer(&self, request: &answer::Request, length: u64, out: &mut Vec<u8>) -> Option<probe::Events> {
-        let mut counts = self.counts.get();
         if request.target == COUNTS {
-            answer::finish(request, 200, &[], json!(counts).to_string().as_bytes(), out);
+            answer::finish(request, 200, &[], json!(self.counts.get()).to_string().as_bytes(), out);
             return None;
         }
-        counts.requests += 1;
-        counts.body_bytes += length;
-        self.counts.set(counts);
+        let number = self.count(length);
         if self.probe {
-            probe::write(request, length, counts.requests, out)
+            probe::write(request, length, number, out)
         } else {
             answer::write(request, length, self.cache_control.as_deref(), out)
         }
+    }
+
+    /// Counts a request; its number.
+    fn count(&self, length: u64) -> u64 {
+        let mut counts = self.counts.get();
+        counts.requests += 1;
+        counts.body_bytes += length;
+        self.counts.set(counts);
+        counts.requests
     }
 }
 
@@ -78,13 +85,28 @@ pub fn serve(address: SocketAddr, options: Options, ready: impl FnOnce(SocketAdd
                 Ok((stream, _)) => {
                     // A client that closes the connection early is no failure of this server.
                     let served = Rc::clone(&served);
-                    tokio::task::spawn_local(async move { drop(converse(stream, &served).await) });
+                    tokio::task::spawn_local(async move { drop(serve_connection(stream, served).await) });
                 }
                 // Out of descriptors: the open connections will close, and accepting at once would only take their time.
                 Err(_) => tokio::time::sleep(FULL).await,
             }
         }
     })
+}
+
+/// A connection in the protocol of its first bytes: HTTP/2 begins with `PRI ` (RFC 9113, section 3.4), which is no method of HTTP/1.1 here.
+async fn serve_connection(stream: TcpStream, served: Rc<Served>) -> io::Result<()> {
+    const PREFACE: &[u8] = b"PRI ";
+    let mut first = [0; PREFACE.len()];
+    loop {
+        match stream.peek(&mut first).await? {
+            0 => return Ok(()),
+            length if length == first.len() && first == PREFACE => return grpc::converse(stream, served).await,
+            // A part of it: the rest follows at once.
+            length if length < first.len() && first[..length] == PREFACE[..length] => tokio::task::yield_now().await,
+            _ => return converse(stream, &served).await,
+        }
+    }
 }
 
 /// A connection, request after request.

@@ -63,7 +63,7 @@ pub(super) fn write(request: &Request, length: u64, number: u64, out: &mut Vec<u
     None
 }
 
-fn pair(field: &str) -> Option<(&str, &str)> {
+pub(super) fn pair(field: &str) -> Option<(&str, &str)> {
     field.split_once(':').map(|(name, value)| (name.trim(), value.trim()))
 }
 

@@ -116,7 +116,7 @@ fn pass(model: &Model, upstream: &Upstream, more: &Additions) -> String {
 			keepalive 60s
 			keepalive_idle_conns_per_host 256
 			compression off
-			versions 1.1
+			versions {}
 		}}
 	}}
 }}
@@ -126,7 +126,8 @@ fn pass(model: &Model, upstream: &Upstream, more: &Additions) -> String {
         if upstream.base.is_empty() { String::new() } else { format!("\trewrite * {}{{uri}}\n", upstream.base) },
         upstream.url(),
         upstream.authority(),
-        more.upstream
+        more.upstream,
+        if model.settings.http2_upstreams() { "h2c" } else { "1.1" }
     )
 }
 

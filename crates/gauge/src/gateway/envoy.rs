@@ -57,7 +57,7 @@ impl Gateway for Envoy {
 ",
             quoted(&place.listen.ip().to_string()),
             place.listen.port(),
-            model.settings.tls.as_ref().map_or(String::new(), certificate),
+            model.settings.tls.as_ref().map_or(String::new(), |tls| certificate(tls, !more.listen.is_empty())),
             if model.settings.access_log { ACCESS_LOG } else { "" },
             if more.listen.is_empty() { "HTTP1" } else { more.listen },
             match model.settings.encoded_slash {
@@ -151,17 +151,18 @@ const ACCESS_LOG: &str = "                access_log:
                     typed_config: {\"@type\": type.googleapis.com/envoy.extensions.access_loggers.stream.v3.StdoutAccessLog}
 ";
 
-/// TLS of the listener.
-fn certificate(tls: &Tls) -> String {
+/// TLS of the listener, with HTTP/2 by ALPN or without.
+fn certificate(tls: &Tls, http2: bool) -> String {
     format!(
         "transport_socket:
             name: envoy.transport_sockets.tls
             typed_config:
               \"@type\": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext
-              common_tls_context: {{tls_certificates: [{{certificate_chain: {{filename: {}}}, private_key: {{filename: {}}}}}]}}
+              common_tls_context: {{tls_certificates: [{{certificate_chain: {{filename: {}}}, private_key: {{filename: {}}}}}]{}}}
           ",
         quoted(&tls.cert),
-        quoted(&tls.key)
+        quoted(&tls.key),
+        if http2 { ", alpn_protocols: [h2, http/1.1]" } else { "" }
     )
 }
 
@@ -183,12 +184,13 @@ fn cluster(model: &Model, upstream: &Upstream) -> String {
         envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
           \"@type\": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
           common_http_protocol_options: {{idle_timeout: 60s}}
-          explicit_http_config: {{http_protocol_options: {{}}}}
+          explicit_http_config: {{{}: {{}}}}
 ",
         upstream.name,
         upstream.name,
         quoted(host),
-        upstream.port
+        upstream.port,
+        if model.settings.http2_upstreams() { "http2_protocol_options" } else { "http_protocol_options" }
     );
     if let Some(path) = &model.settings.health {
         let _ = writeln!(

@@ -45,16 +45,17 @@ impl Gateway for Haproxy {
             let _ = writeln!(allow, "/{i} {}", names.join(", "));
         }
         let more = additions(self, model)?;
-        let mut text = head(model, place, &more.route) + &more.global;
+        let mut text = head(model, place, &more) + &more.global;
         for upstream in &model.upstreams {
             let tls = if upstream.https {
                 format!(" ssl verify required ca-file /etc/ssl/certs/ca-certificates.crt sni str({})", upstream.host)
             } else {
                 String::new()
             };
+            let http2 = if model.settings.http2_upstreams() { " proto h2" } else { "" };
             let _ = write!(
                 text,
-                "\nbackend {}\n    http-request set-header Host {}\n{}{}{}    server s {}{tls}{}{} pool-max-conn 256 pool-purge-delay 60s\n",
+                "\nbackend {}\n    http-request set-header Host {}\n{}{}{}    server s {}{tls}{http2}{}{} pool-max-conn 256 pool-purge-delay 60s\n",
                 upstream.name,
                 upstream.authority(),
                 if upstream.base.is_empty() {
@@ -110,7 +111,8 @@ impl Gateway for Haproxy {
     }
 }
 
-fn head(model: &Model, place: &Place, route: &str) -> String {
+fn head(model: &Model, place: &Place, more: &Additions) -> String {
+    let route = &more.route;
     let settings = &model.settings;
     let slash = match settings.encoded_slash {
         EncodedSlash::Pass => "",
@@ -136,7 +138,7 @@ defaults
     http-reuse aggressive
 
 frontend in
-    bind {}{} backlog 4096
+    bind {}{}{} backlog 4096
     # A dot segment would be taken for a parameter and passed on.
     http-request deny deny_status 400 if {{ path -m sub -i /. /%2e }} {{ path -m reg -i /([.]|%2e){{1,2}}(/|$) }}
 {slash}    # The route by the path, then the backend by method and route.
@@ -157,6 +159,7 @@ frontend in
         if settings.access_log { "    log global\n    option httplog\n" } else { "" },
         place.listen,
         settings.tls.as_ref().map_or(String::new(), |tls| format!(" ssl crt {}", tls.cert)),
+        more.listen,
         if settings.tls.is_some() { "https" } else { "http" }
     )
 }

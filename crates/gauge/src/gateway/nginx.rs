@@ -61,7 +61,7 @@ impl Gateway for Nginx {
         text.push_str("    }\n}\n");
         let mut files = vec![File::new("nginx.conf", text)];
         for upstream in &model.upstreams {
-            files.push(File::new(&format!("{}.conf", upstream.name), pass(upstream) + &more.upstream));
+            files.push(File::new(&format!("{}.conf", upstream.name), pass(model, upstream) + &more.upstream));
         }
         files.extend(more.files);
         let mut notes = vec![
@@ -172,7 +172,14 @@ fn scheme(upstream: &Upstream) -> &'static str {
 }
 
 /// What passes a request on: included by the locations of the upstream, since a location that sets a header inherits none.
-fn pass(upstream: &Upstream) -> String {
+fn pass(model: &Model, upstream: &Upstream) -> String {
+    if model.settings.http2_upstreams() {
+        // The module of gRPC has the same directives under its own name.
+        let fields = headers(&upstream.authority()).replace("proxy_set_header Connection \"\";\n", "");
+        let text =
+            format!("grpc_pass grpc://{};\n{fields}", upstream.name).replace("proxy_set_header", "grpc_set_header");
+        return text + "grpc_connect_timeout 2s;\ngrpc_send_timeout 60s;\ngrpc_read_timeout 60s;\n";
+    }
     // With a variable in it the path is passed on as it came.
     let path = if upstream.base.is_empty() { String::new() } else { format!("{}$request_uri", upstream.base) };
     let mut text = format!("proxy_pass {}://{}{path};\n", scheme(upstream), upstream.name);

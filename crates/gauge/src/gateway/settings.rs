@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 
+use crate::load::workload::Protocol;
 use crate::profile::Profile;
+use crate::profile::secure::{CERTIFICATE, KEY};
 
 /// Choices of the user; the default adds nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,13 +17,13 @@ pub struct Settings {
     pub access_log: bool,
     /// The path by which targets are checked while it runs.
     pub health: Option<String>,
-    /// The listener speaks TLS.
+    /// The listener uses TLS.
     pub tls: Option<Tls>,
     /// What the gateway does beyond passing requests on.
     pub profile: Profile,
 }
 
-/// Files of a listener that speaks TLS, in PEM; absolute, since gateways are started in their own directories.
+/// Files of a listener that uses TLS, in PEM; absolute, or in the directory of the gateway, in which it is started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
     /// Certificate with its chain.
@@ -31,6 +33,18 @@ pub struct Tls {
 }
 
 impl Settings {
+    /// What a profile needs. Where its clients use TLS, the certificate is to be in the directory of the gateway.
+    #[must_use]
+    pub fn of_profile(profile: Profile) -> Self {
+        let files = || Tls { cert: CERTIFICATE.to_owned(), key: KEY.to_owned() };
+        Settings { tls: profile.clients().tls.map(|_| files()), profile, ..Settings::default() }
+    }
+
+    /// Whether upstreams are reached over HTTP/2 without TLS, as gRPC needs it.
+    pub(super) fn http2_upstreams(&self) -> bool {
+        self.profile.upstreams() != Protocol::Http1
+    }
+
     /// What a gateway's adapter does not write of these, a sentence each.
     pub(super) fn not_written(&self, gateway: &str) -> Vec<String> {
         let all = ["weir", "nginx", "haproxy", "envoy", "traefik", "caddy", "kong"];

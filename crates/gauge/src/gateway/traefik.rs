@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::model::Upstream;
 use super::paths::pattern;
 use super::settings::EncodedSlash;
 use super::text::{decoded_but_reserved, quoted, regex};
@@ -79,7 +80,7 @@ impl Gateway for Traefik {
                 text,
                 "    {}:\n      loadBalancer:\n        passHostHeader: false\n        serversTransport: pooled\n        servers: [{{url: {}}}]\n{}",
                 upstream.name,
-                quoted(&format!("{}://{}", if upstream.https { "https" } else { "http" }, upstream.authority())),
+                quoted(&format!("{}://{}", scheme(model, upstream), upstream.authority())),
                 model.settings.health.as_ref().map_or(String::new(), |path| {
                     format!("        healthCheck: {{path: {}, interval: 2s, timeout: 1s}}\n", quoted(path))
                 })
@@ -89,9 +90,10 @@ impl Gateway for Traefik {
             "  serversTransports:
     pooled:
       maxIdleConnsPerHost: 256
-      disableHTTP2: true
-      forwardingTimeouts: {dialTimeout: 2s, responseHeaderTimeout: 60s, idleConnTimeout: 60s}
-",
+HTTP2      forwardingTimeouts: {dialTimeout: 2s, responseHeaderTimeout: 60s, idleConnTimeout: 60s}
+"
+            .replace("HTTP2", if model.settings.http2_upstreams() { "" } else { "      disableHTTP2: true\n" })
+            .as_str(),
         );
         if let Some(tls) = &model.settings.tls {
             let files = format!("{{certFile: {}, keyFile: {}}}", quoted(&tls.cert), quoted(&tls.key));
@@ -118,6 +120,14 @@ impl Gateway for Traefik {
 
     fn ready(&self, place: &Place) -> Ready {
         Ready::Http { address: place.listen, path: READY.to_owned(), status: 200 }
+    }
+}
+
+fn scheme(model: &Model, upstream: &Upstream) -> &'static str {
+    match (upstream.https, model.settings.http2_upstreams()) {
+        (true, _) => "https",
+        (false, true) => "h2c",
+        (false, false) => "http",
     }
 }
 

@@ -34,6 +34,9 @@ impl Gateway for Weir {
         );
         for upstream in &model.upstreams {
             let _ = writeln!(text, "  {}:\n    targets: [{}]", upstream.name, quoted(&upstream.base_url()));
+            if model.settings.http2_upstreams() {
+                text.push_str("    protocol: http2\n");
+            }
             if let Some(path) = &model.settings.health {
                 let _ = writeln!(text, "    health: {{path: {}}}", quoted(path));
             }

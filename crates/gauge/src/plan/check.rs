@@ -84,7 +84,10 @@ pub(super) fn plan(file: &Path, shown: &Path, text: String) -> Result<Plan, Plan
     }
 }
 
-fn build(check: &mut Check, read: File, file: &Path, text: String) -> Option<Plan> {
+fn build(check: &mut Check, mut read: File, file: &Path, text: String) -> Option<Plan> {
+    if let Profile::Grpc(grpc) = &mut read.profile {
+        grpc.proto = check.path(&grpc.proto);
+    }
     if read.name.value.trim().is_empty() {
         check.wrong(read.name.defined, "the name is empty; reports need one");
     }

@@ -284,8 +284,6 @@ pub struct Workload {
     pub treatment: Option<Treatment>,
     /// Responses are event streams.
     pub event_streams: bool,
-    /// What gateways are spoken to in; the upstreams, for the baseline, in HTTP/1.1.
-    pub protocol: Protocol,
 }
 
 impl Workload {

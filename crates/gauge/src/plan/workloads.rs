@@ -14,7 +14,7 @@ use super::{Calls, PlannedLoad, PlannedOperation, SearchPlan, Sender, Warmup, Wo
 use crate::load::chat::Chat;
 use crate::load::workload::{self, Body, Closed, Load, Operation, Protocol, Source, default_connections};
 use crate::load::{PrepareError, Prepared, payload, plain};
-use crate::profile::Profile;
+use crate::profile::{Clients, Profile};
 use crate::results::Slo;
 use crate::tools::Tool;
 
@@ -107,9 +107,9 @@ pub(super) fn workload(
         threads: read.threads,
         treatment: read.treatment.map(treatment),
         event_streams: *profile == Profile::Streams,
-        protocol: profile.protocol(),
     };
-    if workload.protocol != Protocol::Http1 && workload.generator != Sender::Gauge {
+    let clients = profile.clients();
+    if clients != Clients::default() && workload.generator != Sender::Gauge {
         let tool = workload.generator.name();
         check.wrong(
             place,
@@ -120,7 +120,7 @@ pub(super) fn workload(
         check.wrong(read.name.defined, "its name has no letter and no digit; reports and files need one");
     }
     if check.problems.len() == before {
-        prepare(check, &workload, None, place);
+        prepare(check, &workload, clients.protocol, None, place);
     }
     (check.problems.len() == before && check.unreadable.is_none()).then_some(workload)
 }
@@ -150,21 +150,29 @@ pub(super) fn callable(check: &mut Check, workload: &Workload, calls: &Calls, pl
             );
             check.wrong(place, text);
         }
-        None => prepare(check, workload, Some(calls), place),
+        None => prepare(check, workload, calls.protocol(), Some(calls), place),
     }
 }
 
 /// Whether the generator will take it, tried with made-up addresses.
-fn prepare(check: &mut Check, workload: &Workload, calls: Option<&Calls>, place: serde_saphyr::Location) {
+fn prepare(
+    check: &mut Check,
+    workload: &Workload,
+    protocol: Protocol,
+    calls: Option<&Calls>,
+    place: serde_saphyr::Location,
+) {
     let nowhere = "http://127.0.0.1:9";
     let operations = |list: &[PlannedOperation]| -> Vec<Operation> {
         let of = |planned: &PlannedOperation| {
             let mut operation = planned.operation.clone();
-            match (&planned.made, calls) {
-                (Some(made), Some(_)) => operation.body = Some(Body::Text(made.one())),
+            match &planned.made {
+                Some(made) if calls.is_some() || operation.grpc.is_some() => {
+                    operation.body = Some(Body::Text(made.one()));
+                }
                 // What is made is sent as it is made: nothing in it is replaced.
-                (Some(_), None) => operation.body = Some(Body::Base64(String::new())),
-                (None, _) => {}
+                Some(_) => operation.body = Some(Body::Base64(String::new())),
+                None => {}
             }
             match calls {
                 Some(calls) => calls.call(planned, operation),
@@ -182,7 +190,7 @@ fn prepare(check: &mut Check, workload: &Workload, calls: Option<&Calls>, place:
             PlannedLoad::Fixed(load) => load.clone(),
             PlannedLoad::Search(search) => search.load(search.from),
         },
-        protocol: calls.map_or(workload.protocol, Calls::protocol),
+        protocol,
         timeout: workload.timeout,
         seed: 0,
         mark: None,

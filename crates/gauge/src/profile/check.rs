@@ -2,15 +2,17 @@
 //! is in [`cases`].
 
 mod cases;
+mod grpc;
+mod secure;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{CLIENT, Profile};
+use super::{CLIENT, Clients, Profile};
 use crate::demo::COUNTS;
-use crate::load::workload::{Operation, Protocol, Source, Workload};
+use crate::load::workload::{Operation, Source};
 use crate::load::{Answer, Prepared};
 use crate::results::{Difference, Reached};
 
@@ -20,12 +22,12 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// Sends single requests to a gateway in front of the upstream of `gauge demo --probe`.
 #[derive(Debug)]
 pub(crate) struct Probe {
-    /// `http://host:port` of the gateway.
-    pub(crate) gateway: String,
-    /// `http://host:port` of its upstream.
+    /// Where the gateway listens.
+    pub(crate) gateway: SocketAddr,
+    /// Where its upstream listens.
     pub(crate) upstream: SocketAddr,
-    /// What the gateway is spoken to in.
-    pub(crate) protocol: Protocol,
+    /// How the gateway is reached.
+    pub(crate) clients: Clients,
     /// An operation of the load, as the load sends it.
     pub(crate) operation: Operation,
     /// One with a body, if there is one.
@@ -51,6 +53,8 @@ pub(crate) fn check(profile: &Profile, mut probe: Probe) -> Result<Vec<Differenc
         Profile::Streams => probe.streams()?,
         Profile::LargeBodies => probe.large_bodies()?,
         Profile::Http2(_) => probe.http2()?,
+        Profile::Tls(tls) => probe.tls(tls)?,
+        Profile::Grpc(_) => probe.grpc()?,
     }
     Ok(probe.differences)
 }
@@ -64,7 +68,7 @@ impl Probe {
     /// The same with more in its query, so that no cache knows it.
     fn ask_for(&self, query: &str, fields: &[(&str, Option<&str>)]) -> Result<Result<Answer, String>, NotChecked> {
         let mut operation = self.operation.clone();
-        operation.base = Some(self.gateway.clone());
+        operation.base = Some(self.clients.base(self.gateway));
         if !query.is_empty() {
             operation.path.push(if operation.path.contains('?') { '&' } else { '?' });
             operation.path.push_str(query);
@@ -73,7 +77,7 @@ impl Probe {
             operation.headers.retain(|own, _| !own.eq_ignore_ascii_case(name));
             operation.headers.extend(value.map(|value| ((*name).to_owned(), value.to_owned())));
         }
-        once(operation, self.protocol)
+        once(operation, &self.clients)
     }
 
     /// How many requests have reached the upstream.
@@ -81,7 +85,7 @@ impl Probe {
         let mut operation = Operation::get("counts", COUNTS);
         operation.base = Some(format!("http://{}", self.upstream));
         let answer =
-            once(operation, Protocol::Http1)?.map_err(|error| format!("the upstream of the check: {error}"))?;
+            once(operation, &Clients::default())?.map_err(|error| format!("the upstream of the check: {error}"))?;
         let counts: Result<Reached, _> = serde_json::from_slice(&answer.body);
         counts
             .map(|counts| counts.requests)
@@ -136,7 +140,7 @@ impl Probe {
 }
 
 /// Sends an operation once. The outer error is Gauge's, the inner one the server's.
-fn once(mut operation: Operation, protocol: Protocol) -> Result<Result<Answer, String>, NotChecked> {
+fn once(mut operation: Operation, clients: &Clients) -> Result<Result<Answer, String>, NotChecked> {
     let carried = format!("{{{CLIENT}}}");
     if !operation.headers.values().any(|value| value.contains(&carried)) {
         operation.params.remove(CLIENT);
@@ -147,7 +151,6 @@ fn once(mut operation: Operation, protocol: Protocol) -> Result<Result<Answer, S
         }
     }
     operation.capture.clear();
-    let workload = Workload::single(operation, protocol, DEADLINE);
-    let prepared = Prepared::new(&workload).map_err(|error| error.to_string())?;
+    let prepared = Prepared::new(&clients.single(operation, DEADLINE)).map_err(|error| error.to_string())?;
     Ok(prepared.once().pop().ok_or("nothing was sent")?.answer)
 }

@@ -21,7 +21,9 @@ pub(crate) fn profile<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Prof
         }
 
         fn visit_str<E: de::Error>(self, name: &str) -> Result<Profile, E> {
-            Profile::named(name).map_err(E::custom)
+            let profile = Profile::named(name).map_err(E::custom)?;
+            let problems = profile.problems();
+            if problems.is_empty() { Ok(profile) } else { Err(E::custom(problems.join("; "))) }
         }
 
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Profile, A::Error> {
@@ -33,6 +35,8 @@ pub(crate) fn profile<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Prof
                 Profile::Jwt(_) => Profile::Jwt(map.next_value()?),
                 Profile::Life(_) => Profile::Life(map.next_value()?),
                 Profile::Http2(_) => Profile::Http2(map.next_value()?),
+                Profile::Tls(_) => Profile::Tls(map.next_value()?),
+                Profile::Grpc(_) => Profile::Grpc(map.next_value()?),
                 without_keys @ (Profile::PassThrough | Profile::Cache | Profile::Streams | Profile::LargeBodies) => {
                     map.next_value::<Nothing>()?;
                     without_keys

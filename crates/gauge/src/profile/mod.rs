@@ -4,8 +4,11 @@
 //! cannot do it; [`Profile::amend`] gives the load what the profile needs; [`check`] holds each gateway against the profile before any load.
 
 mod check;
+mod clients;
 pub(crate) mod file;
+mod grpc;
 mod life;
+pub mod secure;
 pub mod token;
 
 use serde::Deserialize;
@@ -13,8 +16,11 @@ use serde::Deserialize;
 use crate::load::workload::{Operation, Pick, Protocol, Source, Statuses};
 use crate::results::Treatment;
 pub(crate) use check::{Probe, check};
+pub use clients::Clients;
+pub use grpc::Grpc;
 pub(crate) use life::Scenario;
 pub use life::{Event, Life};
+pub use secure::Tls;
 pub use token::Jwt;
 
 /// What gateways do beyond passing requests on.
@@ -39,16 +45,16 @@ pub enum Profile {
     LargeBodies,
     /// Clients speak HTTP/2 without TLS, with prior knowledge.
     Http2(Http2),
+    /// Clients use TLS.
+    Tls(Tls),
+    /// Clients call methods of gRPC.
+    Grpc(Grpc),
     /// Nothing more is done: gateways and their upstream are reloaded, killed and slowed.
     Life(Life),
 }
 
 /// Names of profiles that no adapter can configure yet, or the generator cannot load; each with what is missing.
-const NOT_YET: [(&str, &str); 3] = [
-    ("tls", "adapters configure no certificates for listeners, and the generator speaks plain HTTP"),
-    ("grpc", "adapters configure no HTTP/2 towards upstreams, which gRPC needs"),
-    ("websocket", "the generator sends no WebSocket messages"),
-];
+const NOT_YET: [(&str, &str); 1] = [("websocket", "the generator sends no WebSocket messages")];
 
 /// The parameter in which operations carry what tells one client from another.
 const CLIENT: &str = "gauge_client";
@@ -148,12 +154,22 @@ impl Default for Http2 {
 }
 
 impl Profile {
-    /// What clients speak with gateways. With upstreams, the baseline too, it is HTTP/1.1.
-    pub(crate) fn protocol(&self) -> Protocol {
+    /// How clients reach gateways.
+    #[must_use]
+    pub fn clients(&self) -> Clients {
         match self {
-            Profile::Http2(http2) => Protocol::Http2 { streams: http2.streams },
-            _ => Protocol::Http1,
+            Profile::Http2(http2) => {
+                Clients { protocol: Protocol::Http2 { streams: http2.streams }, ..Clients::default() }
+            }
+            Profile::Tls(tls) => tls.clients(),
+            Profile::Grpc(grpc) => grpc.clients(),
+            _ => Clients::default(),
         }
+    }
+
+    /// What upstreams are reached in, by gateways and by the baseline.
+    pub(crate) fn upstreams(&self) -> Protocol {
+        if let Profile::Grpc(grpc) = self { grpc.protocol() } else { Protocol::Http1 }
     }
 
     /// Its name in evaluations and reports.
@@ -169,6 +185,8 @@ impl Profile {
             Profile::Streams => "streams",
             Profile::LargeBodies => "large-bodies",
             Profile::Http2(_) => "http2",
+            Profile::Tls(_) => "tls",
+            Profile::Grpc(_) => "grpc",
             Profile::Life(_) => "life",
         }
     }
@@ -186,6 +204,8 @@ impl Profile {
             Profile::Streams,
             Profile::LargeBodies,
             Profile::Http2(Http2::default()),
+            Profile::Tls(Tls::default()),
+            Profile::Grpc(Grpc::default()),
             Profile::Life(Life::default()),
         ]
     }
@@ -266,6 +286,14 @@ impl Profile {
             }
             Profile::Jwt(jwt) => number("tokens", jwt.tokens),
             Profile::Http2(http2) => number("streams", http2.streams),
+            Profile::Tls(tls) => {
+                number("streams", tls.streams);
+                problems.extend(tls.problem().map(str::to_owned));
+            }
+            Profile::Grpc(grpc) => {
+                number("streams", grpc.streams);
+                problems.extend(grpc.problem().map(str::to_owned));
+            }
             Profile::Life(life) => {
                 number("rate", life.rate);
                 number("slow_clients", life.slow_clients as u32);
@@ -296,6 +324,7 @@ impl Profile {
                 operation.expect.push(Statuses::One(429));
             }
             Profile::Jwt(jwt) => carry(operation, "Authorization", "Bearer ", jwt.all()),
+            Profile::Grpc(grpc) => grpc.call(operation),
             _ => {}
         }
     }

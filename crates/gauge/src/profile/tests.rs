@@ -1,6 +1,8 @@
 //! Names, and what is refused.
 
+use super::secure::{Connections, HttpVersion};
 use super::*;
+use crate::load::workload::TlsVersion;
 
 #[derive(Debug, Deserialize)]
 struct Holder {
@@ -16,19 +18,25 @@ fn read(text: &str) -> Result<Profile, String> {
 
 #[test]
 fn every_profile_is_read_by_its_name() {
-    for profile in Profile::all() {
+    for profile in Profile::all().into_iter().filter(|profile| !matches!(profile, Profile::Grpc(_))) {
         assert_eq!(read(profile.name()), Ok(profile.clone()));
         assert_eq!(read(&format!("{{{}: {{}}}}", profile.name())), Ok(profile));
     }
+    let tls = Tls { http: HttpVersion::Http2, version: TlsVersion::Tls12, ..Tls::default() };
+    assert_eq!(read("{tls: {http: 2, version: 1.2, connections: kept}}"), Ok(Profile::Tls(tls)));
     assert_eq!(read("{key-auth: {keys: 3}}"), Ok(Profile::KeyAuth(KeyAuth { keys: 3, ..KeyAuth::default() })));
 }
 
 #[test]
 fn what_cannot_be_evaluated_is_refused_with_the_reason() {
     for (text, said) in [
-        ("grpc", "profile `grpc` cannot be evaluated yet: adapters configure no HTTP/2 towards upstreams"),
-        ("tls", "cannot be evaluated yet"),
-        ("websocket", "cannot be evaluated yet"),
+        ("grpc", "`proto` names the file that describes the methods"),
+        ("{grpc: {streams: 4}}", "`proto` names the file that describes the methods"),
+        ("{grpc: {proto: a.proto, streams: 0}}", "`streams: 0`; expected 1 to 100000"),
+        ("{tls: {http: 2, connections: new}}", "need `http: 1.1`"),
+        ("{tls: {http: 3}}", "unknown version of HTTP `3`; expected 1.1 or 2"),
+        ("{tls: {connections: some}}", "some"),
+        ("websocket", "profile `websocket` cannot be evaluated yet: the generator sends no WebSocket messages"),
         ("keyauth", "unknown profile `keyauth`; expected one of pass-through, key-auth"),
         ("{key-auth: {keys: 0}}", "`keys: 0`; expected 1 to 100000"),
         ("{key-auth: {header: 'a b'}}", "`header: a b` is not a header name"),
@@ -61,6 +69,34 @@ fn tokens_are_signed_as_their_algorithm_says() {
             assert_eq!(part(signature).len(), 32);
         }
     }
+}
+
+#[test]
+fn an_operation_is_the_method_that_its_path_names() {
+    let grpc = Profile::Grpc(Grpc { proto: "a.proto".into(), tls: true, ..Grpc::default() });
+    let mut operation = Operation::get("add", "/shop.Items/Add");
+    operation.headers.insert("Content-Type".to_owned(), "application/json".to_owned());
+    grpc.amend(&mut operation);
+    let call = operation.grpc.expect("a call");
+    assert_eq!((call.method.as_str(), call.proto.to_str()), ("shop.Items/Add", Some("a.proto")));
+    assert!(operation.headers.is_empty());
+    assert_eq!(grpc.upstreams(), Protocol::Http2 { streams: 16 });
+    assert_eq!((grpc.clients().protocol, grpc.clients().tls.is_some()), (Protocol::Http2 { streams: 16 }, true));
+    assert_eq!(Profile::Http2(Http2::default()).upstreams(), Protocol::Http1);
+}
+
+#[test]
+fn clients_over_tls_keep_connections_or_open_one_for_each_request() {
+    let clients = |connections| Profile::Tls(Tls { connections, ..Tls::default() }).clients();
+    for (connections, new, resume) in
+        [(Connections::Kept, false, false), (Connections::New, true, false), (Connections::Resumed, true, true)]
+    {
+        let clients = clients(connections);
+        let tls = clients.tls.clone().expect("TLS");
+        assert_eq!((clients.new_connections, tls.resume, tls.insecure), (new, resume, false), "{connections:?}");
+        assert_eq!(clients.base("127.0.0.1:1".parse().expect("an address")), "https://127.0.0.1:1");
+    }
+    assert_eq!(Profile::PassThrough.clients(), Clients::default());
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn every_gateway_writes_what_its_golden_files_say() {
         tls: Some(Tls { cert: text("/etc/gateway/site.pem"), key: text("/etc/gateway/site.key") }),
         ..Settings::default()
     };
-    let settings = |profile| Settings { profile, ..Settings::default() };
+    let settings = Settings::of_profile;
     let plain = plain.into_iter().chain(profiles).map(|(name, file, profile)| (name, file, settings(profile)));
     for (name, file, settings) in plain.chain([(text("options"), APIS[0].1, options)]) {
         let model = model(&api(file), &Options { settings, ..Options::default() });

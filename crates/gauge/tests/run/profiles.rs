@@ -4,6 +4,8 @@ use serde_json::Value;
 
 use super::campaign::{Campaign, GATEWAYS};
 
+const GATEWAYS_OF_PROFILES: &str = "weir, nginx, haproxy, envoy, traefik, caddy, kong, krakend";
+
 /// Weir where its program was built, and the gateways of Debian.
 fn evaluation(profile: &str, gateways: &str) -> String {
     let text =
@@ -23,15 +25,34 @@ fn systems(campaign: &Campaign) -> Vec<(String, Value, Vec<String>)> {
     results["systems"].as_array().into_iter().flatten().map(system).collect()
 }
 
+/// The demonstration over gRPC behind these gateways.
+fn over_grpc(profile: &str, gateways: &str) -> Campaign {
+    let operations = "{id: getItem, body: {json: {id: 300}}}, {id: addItem, body: {json: {name: a violin}}}";
+    let text = evaluation(profile, gateways)
+        .replace("{id: getItem, params: {id: {int: [1, 50]}}}, {id: addItem}, {id: echo}", operations)
+        .replace("conformance:\n  forwarded: {operation: echo, headers: {x-forwarded-for: /headers/x-forwarded-for}}\n  differs: {echo: [/headers]}\n", "")
+        .replace("'http://{address}:{http}/healthz'", "'grpc://{address}:{http}'");
+    let campaign = Campaign::new(&text);
+    campaign.file("api.yaml", include_str!("../../../../examples/evaluations/grpc.openapi.yaml"));
+    campaign.file("items.proto", include_str!("../../../../examples/evaluations/grpc.proto"));
+    campaign
+}
+
 /// Runs a profile with the gateways that are here: each conforms and is loaded without an error, or says that it is not supported or not here.
 fn conforms(profile: &str) -> Vec<(String, Value, Vec<String>)> {
     // What is read may be cached, where there is a cache.
-    let text = evaluation(profile, "weir, nginx, haproxy, envoy, traefik, caddy, kong, krakend");
-    let campaign =
-        Campaign::new(&text.replace("'{address}:{http}']", "'{address}:{http}', --cache-control, max-age=600]"));
+    let text = evaluation(profile, GATEWAYS_OF_PROFILES);
+    conform(
+        profile,
+        &Campaign::new(&text.replace("'{address}:{http}']", "'{address}:{http}', --cache-control, max-age=600]")),
+    )
+}
+
+/// The same of a campaign.
+fn conform(profile: &str, campaign: &Campaign) -> Vec<(String, Value, Vec<String>)> {
     let finished = campaign.run(&[]);
     assert_eq!(finished.code, 0, "{}", finished.text());
-    let systems = systems(&campaign);
+    let systems = systems(campaign);
     for (name, state, found) in &systems {
         eprintln!("{profile}: {name}: {state} {found:?}");
         let known = *state == "ready" || state["not_supported"].is_string() || state["not_here"].is_string();
@@ -162,6 +183,125 @@ fn the_load_of_the_profile_http2_is_http2() {
     }
 }
 
+/// The profile `tls` with these keys under load: every handshake in the version and as often as the profile says.
+fn over_tls(keys: &str, version: &str, protocol: &str) -> Value {
+    let systems = conforms(&format!("{{tls: {{{keys}}}}}"));
+    let kong = systems.iter().find(|(name, ..)| name == "kong").expect("it");
+    assert!(kong.1["not_supported"].is_string(), "{kong:?}");
+    let campaign = Campaign::new(&evaluation(&format!("{{tls: {{{keys}}}}}"), "nginx"));
+    let finished = campaign.run(&[]);
+    assert_eq!(finished.code, 0, "{}", finished.text());
+    let report = |system: &str| {
+        let trial = campaign.trials().into_iter().find(|trial| trial["system"] == system);
+        trial.unwrap_or_else(|| panic!("{system}: {}", finished.text()))["report"].clone()
+    };
+    let (direct, nginx) = (report("direct"), report("nginx"));
+    assert_eq!((&direct["generator"]["protocol"], &direct["total"]["tls"]), (&"HTTP/1.1".into(), &Value::Null));
+    assert_eq!((&nginx["generator"]["protocol"], &nginx["total"]["errors"]["total"]), (&protocol.into(), &0.into()));
+    assert_eq!(nginx["total"]["tls"]["verified"], true, "{nginx}");
+    let others = nginx["total"]["tls"]["versions"].as_object().expect("versions").keys().filter(|one| *one != version);
+    assert_eq!(others.count(), 0, "{nginx}");
+    // Reports do not show the key of the certificate.
+    let text = std::fs::read_to_string(campaign.out.join("raw/campaign.json")).expect("the campaign");
+    assert!(text.contains("gauge.pem") && !text.contains("PRIVATE KEY"), "{text}");
+    let table = std::fs::read_to_string(campaign.out.join("results.csv")).expect("a table");
+    let cells: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+    for criterion in ["handshakes_per_s", "cpu_per_handshake_us"] {
+        let column = cells[0].iter().position(|name| *name == criterion).expect("a column");
+        let is_measured = cells.iter().any(|row| row.contains(&"nginx") && row[column].parse::<f64>().is_ok());
+        assert_eq!(is_measured, keys.contains("connections"), "{criterion}: {table}");
+        assert!(cells.iter().filter(|row| row.contains(&"direct")).all(|row| row[column].is_empty()), "{table}");
+    }
+    nginx["total"].clone()
+}
+
+#[test]
+fn kept_connections_over_tls_have_their_handshakes_before_the_load_that_counts() {
+    for (keys, protocol) in [("http: 1.1", "HTTP/1.1"), ("http: 2, streams: 2", "HTTP/2")] {
+        let total = over_tls(keys, "TLSv1.3", protocol);
+        assert_eq!((&total["tls"]["full"], &total["tls"]["resumed"]), (&0.into(), &0.into()), "{total}");
+    }
+}
+
+#[test]
+fn each_request_has_a_full_handshake_where_connections_are_new() {
+    let total = over_tls("connections: new, version: 1.2", "TLSv1.2", "HTTP/1.1");
+    assert!(total["tls"]["full"].as_u64() > Some(0), "{total}");
+    assert_eq!((&total["tls"]["full"], &total["tls"]["resumed"]), (&total["requests"]["sent"], &0.into()));
+}
+
+#[test]
+fn each_request_resumes_a_session_where_the_profile_says_so() {
+    let total = over_tls("connections: resumed", "TLSv1.3", "HTTP/1.1");
+    // The first handshake of each of the four users was in the warm-up.
+    assert_eq!((&total["tls"]["resumed"], &total["tls"]["full"]), (&total["requests"]["sent"], &0.into()), "{total}");
+}
+
+#[test]
+fn calls_of_grpc_pass_with_status_deadline_and_metadata() {
+    for (keys, secure) in [("streams: 2", false), ("streams: 2, tls: true", true)] {
+        let profile = format!("{{grpc: {{proto: items.proto, {keys}}}}}");
+        let campaign = over_grpc(&profile, GATEWAYS_OF_PROFILES);
+        let systems = conform(&profile, &campaign);
+        let krakend = systems.iter().find(|(name, ..)| name == "krakend").expect("it");
+        assert!(krakend.1["not_supported"].is_string(), "{krakend:?}");
+        for trial in campaign.trials() {
+            let (report, total) = (&trial["report"], &trial["report"]["total"]);
+            let id = &trial["id"];
+            assert_eq!(report["generator"]["protocol"], "gRPC", "{id}");
+            // Calls that ended with `OK`, and nothing else.
+            assert_eq!(
+                total["statuses"].as_object().map(|all| all.keys().collect::<Vec<_>>()),
+                Some(vec![&"200".to_owned()]),
+                "{id}"
+            );
+            assert_eq!(total["tls"].is_object(), secure && trial["system"] != "direct", "{id}: {total}");
+            // Four users, on two connections that were opened before.
+            assert!(total["connections_opened"].as_u64() <= Some(2), "{id}: {total}");
+            assert_eq!(trial["observed"]["reached"]["requests"], total["requests"]["sent"], "{id}");
+            assert_eq!(trial["observed"]["reached"]["body_bytes"], total["bytes"]["sent_bodies"], "{id}");
+        }
+    }
+}
+
+#[test]
+fn each_rule_of_grpc_finds_the_gateway_that_breaks_it() {
+    let own = "daemon off;\npid nginx.pid;\nerror_log stderr error;\nevents {}\nhttp {\n  access_log off;\n  client_body_temp_path t1;\n  \
+        proxy_temp_path t2;\n  fastcgi_temp_path t3;\n  uwsgi_temp_path t4;\n  scgi_temp_path t5;\n  client_max_body_size 32m;\n  server {\n    \
+        listen {listen} http2;\n    location / { grpc_pass grpc://{host 1}; LINES }\n  }\n}\n";
+    for (lines, expected) in [
+        ("grpc_set_header grpc-timeout \"\";", "forwarded grpc-timeout: absent"),
+        ("grpc_set_header grpc-timeout 8000m;", "forwarded grpc-timeout: 8000m"),
+        ("grpc_set_header TE \"\";", "forwarded te: absent"),
+        ("grpc_set_header x-gauge-metadata other;", "forwarded x-gauge-metadata: other"),
+        ("grpc_set_header x-gauge-data-bin \"\";", "forwarded x-gauge-data-bin: absent"),
+        ("grpc_hide_header x-gauge-initial;", "response x-gauge-initial: absent"),
+        ("grpc_hide_header grpc-message;", "response grpc-message: absent"),
+        ("grpc_hide_header grpc-status;", "grpc-status of a status without a message: absent"),
+        ("client_max_body_size 1m;", "a message of 3 MiB: "),
+        ("add_header grpc-status 0;", "grpc-status: 0, 0"),
+    ] {
+        let campaign =
+            over_grpc("{grpc: {proto: items.proto}}", "{name: own, gateway: nginx, files: {nginx.conf: own.conf}}");
+        campaign.file("own.conf", &own.replace("LINES", lines));
+        let finished = campaign.run(&[]);
+        assert_eq!(finished.code, 0, "{}", finished.text());
+        let (_, state, found) = systems(&campaign).into_iter().find(|(name, ..)| name == "own").expect("it");
+        assert_eq!(state, "not_conforming", "{lines}: {}", finished.text());
+        assert!(found.iter().any(|found| found.starts_with(expected)), "{lines}: {found:?}");
+    }
+}
+
+#[test]
+fn a_method_that_the_file_does_not_have_is_refused_before_anything_starts() {
+    let campaign = over_grpc("{grpc: {proto: items.proto}}", "nginx");
+    campaign.file("items.proto", "syntax = \"proto3\";\npackage other;\n");
+    let finished = campaign.run(&[]);
+    assert_eq!(finished.code, 64, "{}", finished.text());
+    assert!(finished.stderr.contains("there is no method `gauge.demo.Items/Get`"), "{}", finished.text());
+    assert!(!campaign.out.exists());
+}
+
 #[test]
 fn large_bodies_pass_both_ways() {
     conforms("large-bodies");
@@ -196,6 +336,7 @@ fn a_gateway_that_only_passes_requests_on_is_not_loaded() {
         ("streams", &["an event stream: 6 events in "]),
         ("large-bodies", &["a request of 24 MiB: status 413"]),
         ("http2", &["a request over HTTP/2: no response: "]),
+        ("tls", &["handshake of TLSv1.2: ", "handshake of TLSv1.3: ", "a request over TLSv1.3: no response: "]),
     ] {
         let found = passing_on(profile);
         for expected in expected {
@@ -204,12 +345,69 @@ fn a_gateway_that_only_passes_requests_on_is_not_loaded() {
     }
 }
 
+/// nginx with TLS of its own, held against the profile `tls`: what is found.
+fn own_tls(profile: &str, lines: &str) -> Vec<String> {
+    let own = "daemon off;\npid nginx.pid;\nerror_log stderr error;\nevents {}\nhttp {\n  access_log off;\n  client_body_temp_path t1;\n  \
+        proxy_temp_path t2;\n  fastcgi_temp_path t3;\n  uwsgi_temp_path t4;\n  scgi_temp_path t5;\n  client_max_body_size 32m;\n  server {\n    \
+        listen {listen} ssl;\n    LINES\n    location / { proxy_pass {upstream 1}; proxy_set_header X-Forwarded-For $remote_addr; \
+        proxy_set_header X-Forwarded-Proto PROTO; }\n  }\n}\n";
+    let campaign = Campaign::new(&evaluation(profile, "{name: own, gateway: nginx, files: {nginx.conf: own.conf}}"));
+    let proto = if lines.is_empty() { "http" } else { "https" };
+    let given = if lines.contains("ssl_certificate ") {
+        ""
+    } else {
+        "ssl_certificate gauge.pem; ssl_certificate_key gauge.pem.key;"
+    };
+    campaign.file("own.conf", &own.replace("LINES", &format!("{given} {lines}")).replace("PROTO", proto));
+    let finished = campaign.run(&[]);
+    assert_eq!(finished.code, 0, "{}", finished.text());
+    let systems = systems(&campaign);
+    let (_, state, found) = systems.into_iter().find(|(name, ..)| name == "own").expect("it");
+    assert_eq!(state, "not_conforming", "{lines}: {}", finished.text());
+    found
+}
+
+#[test]
+fn each_rule_of_tls_finds_the_gateway_that_breaks_it() {
+    let other = testkit::Certificates::localhost();
+    let other =
+        format!("ssl_certificate {}; ssl_certificate_key {};", other.certificate().display(), other.key().display());
+    for (profile, lines, expected) in [
+        ("tls", "", &["forwarded X-Forwarded-Proto: http"][..]),
+        (
+            "tls",
+            "ssl_protocols TLSv1.1 TLSv1.2 TLSv1.3; ssl_ciphers DEFAULT@SECLEVEL=0;",
+            &["handshake of TLSv1.1: it is accepted"],
+        ),
+        ("tls", "ssl_protocols TLSv1.2;", &["handshake of TLSv1.3: TLSv1.2"]),
+        ("tls", "ssl_protocols TLSv1.3;", &["handshake of TLSv1.2: "]),
+        ("{tls: {http: 2}}", "ssl_protocols TLSv1.2 TLSv1.3;", &["ALPN, TLSv1.2: Http11", "ALPN, TLSv1.3: Http11"]),
+        (
+            "{tls: {connections: resumed}}",
+            "ssl_session_tickets off; ssl_session_cache off;",
+            &["the second handshake of a client: a full handshake"],
+        ),
+        ("tls", other.as_str(), &["handshake of TLSv1.2: ", "handshake of TLSv1.3: "]),
+    ] {
+        let found = own_tls(profile, lines);
+        for expected in expected {
+            assert!(found.iter().any(|found| found.starts_with(expected)), "{lines}: {expected}: {found:?}");
+        }
+        if expected.len() == 1 {
+            assert!(
+                found.iter().all(|found| found.contains("TLSv1.") || found.starts_with(expected[0])),
+                "{lines}: {found:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_profile_that_cannot_be_evaluated_is_refused_with_its_place() {
-    let campaign = Campaign::new(&evaluation("grpc", "nginx"));
+    let campaign = Campaign::new(&evaluation("websocket", "nginx"));
     let finished = campaign.run(&[]);
     assert_eq!(finished.code, 64, "{}", finished.text());
-    assert!(finished.stderr.contains("profile `grpc` cannot be evaluated yet"), "{}", finished.text());
+    assert!(finished.stderr.contains("profile `websocket` cannot be evaluated yet"), "{}", finished.text());
     assert!(!campaign.out.exists());
 }
 

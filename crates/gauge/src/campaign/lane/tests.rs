@@ -19,6 +19,10 @@ fn plan(load: &str, more: &str) -> Plan {
     Plan::read(&file).unwrap_or_else(|error| panic!("{error}"))
 }
 
+fn gateway() -> Lane {
+    Lane::Gateway("127.0.0.1:5000".parse().expect("an address"), Box::default())
+}
+
 fn load(plan: &Plan) -> &Load {
     match &plan.workloads[0].load {
         PlannedLoad::Fixed(load) => load,
@@ -36,13 +40,12 @@ fn direct_goes_to_each_upstream_and_a_gateway_gets_everything() {
     };
     let pairs = |list: [(&str, &str); 2]| list.map(|(base, path)| (base.to_owned(), path.to_owned())).to_vec();
     assert_eq!(
-        bases(&Lane::Direct(origins)),
+        bases(&Lane::Direct(origins, Protocol::Http1)),
         pairs([("http://127.0.0.1:4000", "/items/{id}"), ("http://127.0.0.1:9002", "/v1/other")]),
         "an origin without a port of ours is asked where it is"
     );
-    let gateway = Lane::Gateway("127.0.0.1:5000".parse().expect("an address"));
     assert_eq!(
-        bases(&gateway),
+        bases(&gateway()),
         pairs([("http://127.0.0.1:5000", "/items/{id}"), ("http://127.0.0.1:5000", "/v1/other")])
     );
 }
@@ -51,7 +54,7 @@ fn direct_goes_to_each_upstream_and_a_gateway_gets_everything() {
 fn the_warm_up_is_the_same_load_and_does_not_count() {
     let of = |load_text: &str, more: &str| -> Vec<(String, bool, Load)> {
         let plan = plan(load_text, more);
-        let lane = Lane::Gateway("127.0.0.1:5000".parse().expect("an address"));
+        let lane = gateway();
         let workload = measured(&plan.workloads[0], &lane, &Made::new(), load(&plan));
         Prepared::new(&workload).expect("the generator takes it");
         match workload.load {
@@ -86,7 +89,7 @@ fn the_warm_up_is_the_same_load_and_does_not_count() {
 #[test]
 fn both_lanes_are_asked_the_same_before_the_load() {
     let plan = plan("{closed: {users: 2, duration: 1s}}", "");
-    let lane = Lane::Gateway("127.0.0.1:5000".parse().expect("an address"));
+    let lane = gateway();
     let workload = for_conformance(&plan.workloads[0], &lane, &Made::new());
     assert_eq!(workload.operations[0].params["id"], Source::Fixed("3".to_owned()), "the first value, not any");
     assert_eq!(workload.operations[0].weight, 1.0, "also what the load never asks");

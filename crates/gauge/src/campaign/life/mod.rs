@@ -121,8 +121,8 @@ impl Campaign<'_> {
     ) -> Result<LifeTrial, CampaignError> {
         let void = |why: String| Ok(LifeTrial { state: LifeState::Void(why), ..LifeTrial::default() });
         let (base, address) = match &running.lane {
-            lane::Lane::Gateway(address) => (format!("http://{address}"), *address),
-            lane::Lane::Direct(_) | lane::Lane::Grpc(..) => (format!("http://{}", upstream.address), upstream.address),
+            lane::Lane::Gateway(address, clients) => (clients.base(*address), *address),
+            lane::Lane::Direct(..) | lane::Lane::Grpc(..) => (format!("http://{}", upstream.address), upstream.address),
         };
         let mut operation = self.operations(&running.lane).into_iter().find(|operation| operation.method == "GET");
         if let Scenario::Routes(routes) = scenario {

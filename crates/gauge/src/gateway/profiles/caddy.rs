@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Additions, Answer, listens, nothing_more};
+use crate::profile::secure::HttpVersion;
 use crate::profile::{
     CONSUMER, Headers, KeyAuth, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, SET,
 };
@@ -16,6 +17,8 @@ pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
         Profile::RateLimit(_) => Err("rate limits are a module that Caddy's own builds do not have"),
         Profile::Cache => Err("caches are a module that Caddy's own builds do not have"),
         Profile::Http2(_) => listens(" h2c"),
+        Profile::Grpc(grpc) => listens(if grpc.tls { " h2" } else { " h2c" }),
+        Profile::Tls(tls) => listens(if tls.http == HttpVersion::Http2 { " h2" } else { "" }),
         Profile::Jwt(_) => Err("tokens are checked by a module that Caddy's own builds do not have"),
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Additions, Answer, listens, nothing_more};
+use crate::profile::secure::HttpVersion;
 use crate::profile::token::{AUDIENCE, ISSUER};
 use crate::profile::{
     CONSUMER, Jwt, KeyAuth, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, RateLimit, SET,
@@ -16,7 +17,9 @@ pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
         Profile::RateLimit(limit) => Ok(rate_limit(limit)),
         Profile::Cache => Err("its cache filter is marked as work in progress by its documents"),
         Profile::Jwt(jwt) => Ok(tokens(jwt)),
-        Profile::Http2(_) => listens("HTTP2"),
+        Profile::Http2(_) | Profile::Grpc(_) => listens("HTTP2"),
+        // By ALPN.
+        Profile::Tls(tls) => listens(if tls.http == HttpVersion::Http2 { "AUTO" } else { "" }),
         Profile::Streams => {
             let notes = vec!["a stream ends after 60 s, as every response does (the timeout of its routes)".to_owned()];
             Ok(Additions { notes, ..Additions::default() })

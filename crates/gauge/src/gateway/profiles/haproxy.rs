@@ -1,6 +1,7 @@
 //! HAProxy: `global` are sections, `route` is in the frontend once route and method are known, `upstream` in each backend.
 
-use super::{Additions, Answer, file, nothing_more};
+use super::{Additions, Answer, file, listens, nothing_more};
+use crate::profile::secure::HttpVersion;
 use crate::profile::token::{AUDIENCE, Algorithm, ISSUER, PUBLIC_PEM, SECRET};
 use crate::profile::{
     CONSUMER, Headers, Jwt, KeyAuth, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, RateLimit,
@@ -11,6 +12,8 @@ pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
     match profile {
         // It sees from the first bytes of a connection that they are HTTP/2.
         Profile::PassThrough | Profile::Life(_) | Profile::LargeBodies | Profile::Http2(_) => nothing_more(),
+        Profile::Grpc(grpc) => listens(if grpc.tls { " alpn h2,http/1.1" } else { "" }),
+        Profile::Tls(tls) => listens(if tls.http == HttpVersion::Http2 { " alpn h2,http/1.1" } else { "" }),
         Profile::KeyAuth(auth) => Ok(key_auth(auth)),
         Profile::Headers(headers) => Ok(edits(headers)),
         Profile::RateLimit(limit) => Ok(rate_limit(limit)),

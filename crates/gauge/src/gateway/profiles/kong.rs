@@ -12,7 +12,12 @@ pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
         Profile::KeyAuth(auth) => Ok(key_auth(auth)),
         Profile::RateLimit(limit) => Ok(rate_limit(limit)),
         Profile::Jwt(_) => Err("its plugin jwt knows tokens by their issuer, and tells the upstream no subject"),
-        Profile::Headers(_) | Profile::Cache | Profile::Streams | Profile::Http2(_) => Err(NOT_YET),
+        Profile::Headers(_)
+        | Profile::Cache
+        | Profile::Streams
+        | Profile::Http2(_)
+        | Profile::Tls(_)
+        | Profile::Grpc(_) => Err(NOT_YET),
     }
 }
 

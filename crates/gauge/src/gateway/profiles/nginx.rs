@@ -1,6 +1,7 @@
 //! nginx: `global` is in `http`, `route` in each location, `upstream` where requests are passed on.
 
 use super::{Additions, Answer, file, listens, nothing_more};
+use crate::profile::secure::HttpVersion;
 use crate::profile::{
     CONSUMER, Headers, KeyAuth, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, RateLimit, SET,
 };
@@ -14,6 +15,8 @@ pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
         Profile::Cache => Ok(cache()),
         // On a listener without TLS nginx before 1.25.1 speaks nothing else then.
         Profile::Http2(_) => listens(" http2"),
+        Profile::Grpc(_) => listens(" http2"),
+        Profile::Tls(tls) => listens(if tls.http == HttpVersion::Http2 { " http2" } else { "" }),
         Profile::Jwt(_) => Err("tokens are checked by NGINX Plus (auth_jwt), not by nginx"),
         // Buffers may hold events back; here they did not, with nginx 1.22, but its documents promise it only without them.
         Profile::Streams => Ok(upstream("proxy_buffering off;\n")),

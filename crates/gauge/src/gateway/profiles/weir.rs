@@ -8,13 +8,17 @@ use crate::profile::{
 
 pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
     match profile {
-        Profile::PassThrough | Profile::Life(_) | Profile::Streams | Profile::LargeBodies => nothing_more(),
+        // With TLS it takes HTTP/2 by ALPN by itself.
+        Profile::PassThrough | Profile::Life(_) | Profile::Streams | Profile::LargeBodies | Profile::Tls(_) => {
+            nothing_more()
+        }
         Profile::KeyAuth(auth) => Ok(key_auth(auth)),
         Profile::Headers(_) => Ok(headers()),
         Profile::RateLimit(limit) => Ok(rate_limit(limit)),
         Profile::Cache => Ok(section("caches: {responses: {mode: http}}\ndefaults: {cache: responses}")),
         Profile::Jwt(jwt) => Ok(tokens(jwt)),
         Profile::Http2(_) => listens(", http2: prior_knowledge"),
+        Profile::Grpc(grpc) => listens(if grpc.tls { "" } else { ", http2: prior_knowledge" }),
     }
 }
 

@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 
 use super::{NotChecked, Probe, once};
 use crate::load::Answer;
-use crate::load::workload::{Body, Protocol};
+use crate::load::workload::Body;
 use crate::profile::token::{claims, unsigned};
 use crate::profile::{
-    CONSUMER, Headers, Jwt, KeyAuth, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, RateLimit, SET, key,
+    CONSUMER, Clients, Headers, Jwt, KeyAuth, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, RateLimit,
+    SET, key,
 };
 
 /// What refuses a client that shows nothing, or nothing valid.
@@ -18,7 +19,7 @@ const REFUSED: &[u16] = &[401, 403];
 /// A credential that has no proper form may also be a bad request.
 const MALFORMED: &[u16] = &[400, 401, 403];
 /// Fields of a request that tell the upstream what to do.
-const DO_HEADERS: &str = "X-Probe-Headers";
+pub(super) const DO_HEADERS: &str = "X-Probe-Headers";
 /// A large body: 24 MiB.
 const LARGE: usize = 24 << 20;
 
@@ -68,7 +69,7 @@ impl Probe {
         direct.path.clone_from(&plain);
         let target =
             |answer: &Answer| serde_json::from_slice::<Value>(&answer.body).ok().map(|seen| seen["target"].clone());
-        let wanted = once(direct, Protocol::Http1)?
+        let wanted = once(direct, &Clients::default())?
             .ok()
             .as_ref()
             .and_then(target)
@@ -289,8 +290,8 @@ impl Probe {
         self.require("a response of 24 MiB", "all of it", found);
         let Some(mut upload) = self.upload.clone() else { return Ok(()) };
         upload.body = Some(Body::Base64(BASE64_STANDARD.encode(vec![b'x'; LARGE])));
-        upload.base = Some(self.gateway.clone());
-        let found = match once(upload, self.protocol)? {
+        upload.base = Some(self.clients.base(self.gateway));
+        let found = match once(upload, &self.clients)? {
             Err(error) => Err(format!("no response: {error}")),
             Ok(answer) => match serde_json::from_slice::<Value>(&answer.body).unwrap_or_default()["bytes"].as_u64() {
                 Some(bytes) if bytes == LARGE as u64 => Ok(()),
