@@ -35,7 +35,7 @@ class Load:
 
 class Running:
     """A generator at work: `plan` is `closed` or `open` of a workload (docs/load.md), `workload` what else it holds, `operation` what is requested
-    beside the path."""
+    beside the path. Chat calls (`llm` in the workload) stand in place of an operation."""
 
     def __init__(
         self,
@@ -50,8 +50,10 @@ class Running:
         file, self.result = (Path(self.folder.name) / name for name in ("workload.json", "result.json"))
         # Which statuses are right is not the generator's to judge here: all are counted.
         sent = {"id": "it", "path": path, "expect": ["1xx", "2xx", "3xx", "4xx", "5xx"], **operation}
-        whole = {"base": f"http://127.0.0.1:{port}", "operations": [sent], "load": plan or {"closed": USERS}}
-        file.write_text(json.dumps(whole | (workload or {})))
+        whole = {"base": f"http://127.0.0.1:{port}", "load": plan or {"closed": USERS}, **(workload or {})}
+        if "llm" not in whole:
+            whole["operations"] = [sent]
+        file.write_text(json.dumps(whole))
         command = [rig.need("gauge", "scripts/bench builds it"), "load", "--workload", str(file), "--threads", "1"]
         self.process = subprocess.Popen(
             ["taskset", "-c", core, *command, "--quiet", "--json", str(self.result)],

@@ -142,7 +142,10 @@ class Rig:
         keys = self.render("keys.yaml", port=port, digest=hashlib.sha256(KEY.encode()).hexdigest())
         return self.render(template, port=port, admin=free_port(), keys=keys)
 
-    def spawn(self, name: str, command: list[str], core: str, port: int, version: str = "") -> System:
+    def spawn(
+        self, name: str, command: list[str], core: str, port: int, version: str = "", seconds: float = 10.0
+    ) -> System:
+        """Starts a program, and waits for so many seconds until it listens."""
         with (self.dir / f"{name}.log").open("w") as log:
             process = subprocess.Popen(
                 ["taskset", "-c", core, *command], stdout=log, stderr=log, start_new_session=True, cwd=self.dir
@@ -150,7 +153,7 @@ class Rig:
         system = System(name, port, process, version)
         self.systems.append(system)
         try:
-            wait_for(port)
+            wait_for(port, seconds)
         except RuntimeError as error:
             raise RuntimeError(f"{name}: {error}\n{(self.dir / f'{name}.log').read_text()}") from None
         time.sleep(0.3)  # workers that are forked after the first bind
