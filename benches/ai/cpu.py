@@ -10,7 +10,7 @@ from rig import System, say
 from table import window
 
 PATH = "/v1/chat/completions"
-# Long enough for slow gateways to answer some hundred calls.
+# Long enough for slow gateways to respond to some hundred calls.
 PLAN = {"closed": {"users": 64, "duration": "2s"}}
 PORTKEY = {"x-portkey-provider": "openai"}
 
@@ -35,16 +35,16 @@ def measure(stage: on.Stage, options: Namespace) -> dict:
         "portkey": own | {"headers": own["headers"] | PORTKEY | {"x-portkey-custom-host": custom_host(stage)}},
     }
     for operation in operations.values():
-        answers(ai, operation)
+        responds(ai, operation)
     for name, system in peers.items():
-        answers(system, as_peer[name])
+        responds(system, as_peer[name])
     refuses_strangers(ai, own)
     refuses_strangers(peers["litellm"], own)
     found: dict = {"rows": {}, "peers": {}}
     for name, operation in operations.items():
         rounds = alternate({"plain": (plain, operation), "ai": (ai, operation)}, options.rounds)
         found["rows"][name] = {
-            "rounds": rounds,
+            "samples": rounds,
             **spread(one["ai"]["cpu_us"] / one["plain"]["cpu_us"] for one in rounds),
         }
         say(f"{name}: {found['rows'][name]['ratio']:.3f}")
@@ -60,8 +60,8 @@ def custom_host(stage: on.Stage) -> str:
     return f"http://127.0.0.1:{stage.upstream_port}/v1"
 
 
-def answers(system: System, operation: dict) -> None:
-    """A gateway that answers quickly with something else would win."""
+def responds(system: System, operation: dict) -> None:
+    """A gateway that responds quickly with something else would win."""
     status, body = on.call(system, operation)
     if status != 200 or "hello from the upstream" not in body:
         raise RuntimeError(f"{system.name}: a call gets {status}: {body[:500]}")

@@ -35,7 +35,7 @@ class Load:
 
 class Running:
     """A generator at work: `plan` is `closed` or `open` of a workload (docs/load.md), `workload` what else it holds, `operation` what is requested
-    beside the path. Chat calls (`llm` in the workload) stand in place of an operation."""
+    beside the path. Chat calls (`llm` in the workload) take the place of the operation."""
 
     def __init__(
         self,
