@@ -193,3 +193,22 @@ proptest! {
         prop_assert_eq!(read, Ok(text));
     }
 }
+
+#[test]
+fn the_end_of_a_string_is_found_at_every_place_and_behind_every_byte() {
+    for length in 0..=100 {
+        for before in [b'a', b' ', b'!', b'#', b'[', b']', 0x7f, 0xc3, 0xff] {
+            let mut text = vec![b'"'];
+            text.resize(1 + length, before);
+            let plain = text.len();
+            text.extend_from_slice(b"\"  \"another one, long enough for a whole block\"");
+            let mut at = 0;
+            let token = Lexer::new().next(&text, &mut at).unwrap().unwrap();
+            assert_eq!((token.start, token.end, at), (1, plain, plain + 1), "{length} times {before:#x}");
+            for control in [0, b'\n', 0x1f] {
+                text[plain] = control;
+                assert_eq!(Lexer::new().next(&text, &mut 0), Err(JsonError::Syntax), "{length} times {before:#x}");
+            }
+        }
+    }
+}
