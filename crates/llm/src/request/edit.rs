@@ -87,6 +87,11 @@ impl Edits {
         self.0.is_empty()
     }
 
+    /// From where on the bytes stay as they are, to the end.
+    pub fn unchanged_from(&self) -> usize {
+        self.0.last().map_or(0, |edit| edit.range.end)
+    }
+
     /// The length of the new body.
     pub fn len_after(&self, body: &[u8]) -> usize {
         self.0.iter().fold(body.len(), |len, edit| len + edit.text.len() - edit.range.len())
@@ -95,7 +100,7 @@ impl Edits {
     /// The new body in pieces: original bytes and replacements in turn, for a gathering write.
     pub fn pieces<'a>(&'a self, body: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         let mut from = 0;
-        let last = self.0.last().map_or(0, |edit| edit.range.end);
+        let last = self.unchanged_from();
         self.0
             .iter()
             .flat_map(move |edit| {

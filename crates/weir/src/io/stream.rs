@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
@@ -320,21 +321,29 @@ pub fn poll_read<S: AsyncRead + Unpin>(
 /// Pieces up to this size are copied behind what waits, so that one plain write takes all; larger ones are written from where they lie, with `writev`.
 pub const COPIED: usize = 8 * 1024;
 
-/// Bytes on their way out: a piece that was put together, then a piece that is forwarded as it lies in a read buffer. Both go out
-/// in one system call.
+/// Bytes on their way out: a piece that was put together, then perhaps one that is shared, then a piece that is forwarded as it lies in a
+/// read buffer. All go out in one system call.
 #[derive(Debug, Default)]
 pub struct Outgoing {
     /// Put together here: heads, chunk framing, small bodies.
     pub bytes: Vec<u8>,
-    /// How much of `bytes` and the forwarded piece, in that order, is written.
+    /// Behind `bytes`: what others hold too, such as a request body that further attempts may need.
+    shared: Option<Shared>,
+    /// How much of `bytes`, the shared piece and the forwarded piece, in that order, is written.
     written: usize,
+}
+
+#[derive(Debug)]
+struct Shared {
+    bytes: Arc<Vec<u8>>,
+    from: usize,
 }
 
 impl Outgoing {
     /// Nothing yet, with memory to put it together in.
     pub fn with(mut bytes: Vec<u8>) -> Self {
         bytes.clear();
-        Outgoing { bytes, written: 0 }
+        Outgoing { bytes, ..Outgoing::default() }
     }
 
     /// The memory, to be used again.
@@ -345,16 +354,31 @@ impl Outgoing {
     /// Whether nothing waits.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty() && self.written == 0
+        self.bytes.is_empty() && self.written == 0 && self.shared.is_none()
+    }
+
+    /// Puts what lies from `from` on behind `bytes`, where it stays the last: small pieces are copied, large ones written from where they lie.
+    pub fn share(&mut self, bytes: &Arc<Vec<u8>>, from: usize) {
+        let piece = bytes.get(from..).unwrap_or_default();
+        if piece.len() <= COPIED {
+            self.bytes.extend_from_slice(piece);
+        } else {
+            self.shared = Some(Shared { bytes: bytes.clone(), from });
+        }
+    }
+
+    fn shared(&self) -> &[u8] {
+        self.shared.as_ref().map_or(&[], |shared| &shared.bytes[shared.from..])
     }
 
     /// Forgets all.
     pub fn clear(&mut self) {
         self.bytes.clear();
+        self.shared = None;
         self.written = 0;
     }
 
-    /// Writes `bytes` and then `forwarded`, as far as the stream takes them. Ready once all of both is written; the caller passes
+    /// Writes what waits and then `forwarded`, as far as the stream takes them. Ready once all of both is written; the caller passes
     /// the same `forwarded` until then.
     pub fn poll_write<S: AsyncWrite + Unpin>(
         &mut self,
@@ -362,6 +386,9 @@ impl Outgoing {
         stream: &mut S,
         forwarded: &[u8],
     ) -> Poll<io::Result<()>> {
+        if self.shared.is_some() {
+            ready!(self.poll_write_shared(cx, stream))?;
+        }
         let total = self.bytes.len() + forwarded.len();
         while self.written < total {
             let stream = Pin::new(&mut *stream);
@@ -386,12 +413,37 @@ impl Outgoing {
         Poll::Ready(Ok(()))
     }
 
-    /// What is to be written next of `bytes` and then `forwarded`.
-    pub fn next<'a>(&'a self, forwarded: &'a [u8]) -> &'a [u8] {
-        match self.written.checked_sub(self.bytes.len()) {
-            None => &self.bytes[self.written..],
-            Some(at) => forwarded.get(at..).unwrap_or_default(),
+    /// Writes `bytes` and the shared piece; afterwards there is neither.
+    #[cold]
+    fn poll_write_shared<S: AsyncWrite + Unpin>(&mut self, cx: &mut Context<'_>, stream: &mut S) -> Poll<io::Result<()>> {
+        while self.written < self.bytes.len() + self.shared().len() {
+            let stream = Pin::new(&mut *stream);
+            let result = match self.written.checked_sub(self.bytes.len()) {
+                Some(at) => stream.poll_write(cx, &self.shared()[at..]),
+                None => {
+                    let slices = [io::IoSlice::new(&self.bytes[self.written..]), io::IoSlice::new(self.shared())];
+                    stream.poll_write_vectored(cx, &slices)
+                }
+            };
+            match ready!(result)? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                count => self.written += count,
+            }
         }
+        self.clear();
+        Poll::Ready(Ok(()))
+    }
+
+    /// What is to be written next of what waits and then `forwarded`.
+    pub fn next<'a>(&'a self, forwarded: &'a [u8]) -> &'a [u8] {
+        let mut at = self.written;
+        for piece in [&self.bytes[..], self.shared()] {
+            match piece.get(at..) {
+                Some(rest @ [_, ..]) => return rest,
+                _ => at -= piece.len().min(at),
+            }
+        }
+        forwarded.get(at..).unwrap_or_default()
     }
 
     /// So many bytes were written by other means than [`poll_write`](Self::poll_write).
@@ -409,3 +461,6 @@ impl Outgoing {
         self.written > 0
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -318,8 +318,10 @@ fn write_request(x: &mut Exchange<'_>, call: &Call<'_>, turn: &Turn<'_>, lease: 
     let edits = Edits::of(call.scan, call.body, &wanted);
     let length = edits.len_after(call.body);
     request::write_head(x, call, turn, place, length, &mut up.out.bytes);
-    up.out.bytes.reserve(length);
-    edits.pieces(call.body).for_each(|piece| up.out.bytes.extend_from_slice(piece));
+    // What lies behind the last change, nearly all of a long prompt, is not copied.
+    let rest = edits.unchanged_from();
+    edits.pieces(&call.body[..rest]).for_each(|piece| up.out.bytes.extend_from_slice(piece));
+    up.out.share(call.body, rest);
 }
 
 /// What is known of a response from its head.

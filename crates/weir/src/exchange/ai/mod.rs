@@ -14,6 +14,7 @@ mod stream;
 mod translation;
 mod whole;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use llm::Api;
@@ -49,7 +50,8 @@ pub struct Call<'a> {
     route: RouteId,
     /// What the client speaks.
     api: Api,
-    body: &'a [u8],
+    /// The client's body, shared with what is being written.
+    body: &'a Arc<Vec<u8>>,
     scan: &'a RequestScan,
     /// The method in the path of Gemini's API; `None` for the other APIs.
     method: Option<GeminiMethod>,
@@ -108,7 +110,7 @@ async fn serve(
     }
     let state = &snapshot.generation.ai;
     let mut held = state.hold();
-    let body = request::read(x, &mut held).await?;
+    let body = Arc::new(request::read(x, &mut held).await?);
     let found = scan(&body).map_err(|error| {
         let param = error.defect.member().map(Member::name);
         Problem::request("invalid_request", format!("The request body cannot be read: {error}"), param)
