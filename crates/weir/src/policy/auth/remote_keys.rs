@@ -280,9 +280,11 @@ impl RemoteKeys {
     }
 
     fn expire_all(&self) {
-        // A look-up in flight began before, so its result is not used longer than by those who wait for it.
         for shard in &self.shards {
-            lock(shard).cache.expire_all(clock::now_ns());
+            let mut shard = lock(shard);
+            shard.cache.expire_all(clock::now_ns());
+            // Those who wait for a look-up get what it read; later requests look again.
+            shard.flights.clear();
         }
     }
 

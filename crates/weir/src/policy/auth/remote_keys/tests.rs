@@ -128,6 +128,33 @@ fn a_change_during_a_look_up_is_not_lost() {
     });
 }
 
+/// What was read before a change may not have it: a later request looks again, whether one entry changed, all did, or messages may be
+/// missing.
+#[test]
+fn a_request_after_a_change_waits_for_no_look_up_that_began_before() {
+    let server = Server::start();
+    let rig = rig(&server.url(), Duration::from_secs(600));
+    run(async {
+        assert!(rig.client.get(b"warm").await.is_ok());
+        server.pause();
+        let key = digest(1);
+        let changes = [Event::Message(hex(&key).into_bytes()), Event::Message(EVERYTHING.to_vec()), Event::Began];
+        let mut requests = JoinSet::new();
+        rig.spawn(&mut requests, key);
+        until("a look-up", || rig.in_flight() == 1).await;
+        for (number, change) in (2..).zip(changes) {
+            rig.keys.note(change, &Cell::new(false));
+            (0..3).for_each(|_| rig.spawn(&mut requests, key));
+            until("one look-up more", || rig.in_flight() == number).await;
+        }
+        server.resume();
+        while let Some(result) = requests.join_next().await {
+            assert_eq!(result.unwrap().unwrap_err(), Refusal::Invalid("unknown key"));
+        }
+        assert_eq!((rig.outcome("unknown"), rig.keys.held()), (4, [0, 1]));
+    });
+}
+
 #[test]
 fn a_worker_that_ends_leaves_nobody_waiting() {
     let hole = BlackHole::open();
