@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::thread;
 
-use testkit::{DEADLINE, Redis, Upstream, answer, wait};
+use testkit::{DEADLINE, Redis, RedisCluster, Upstream, answer, wait};
 
 use super::{
     builder, create, followed, followed_again, invented, lookups, metric, name, revoke, rig, rig_with, status, yaml,
@@ -172,4 +172,18 @@ fn a_gateway_starts_without_redis_and_serves_keys_when_it_is_there() {
     assert_eq!(weir.get("/open/x").status(), 200);
     redis.restart();
     wait::until(DEADLINE, "the key opens", || status(&weir, &key) == 200);
+}
+
+/// One node of a cluster as if it were alone serves every connection and refuses most keys: only the log can say why.
+#[test]
+fn a_redis_that_refuses_look_ups_is_in_the_log() {
+    let (cluster, upstream) = (RedisCluster::start(3), Upstream::start(answer::ok("hello")));
+    let weir = builder().config(yaml(&cluster.nodes()[0].url(), &upstream, "", "")).start();
+    followed(&weir, true);
+    // Two keys in three belong to other nodes.
+    let statuses: Vec<u16> = (0..20).map(|_| status(&weir, &invented())).collect();
+    assert!(statuses.contains(&503), "{statuses:?}");
+    wait::until(DEADLINE, "a line of the log", || weir.stderr().contains("Redis refuses look-ups of API keys"));
+    let log = weir.stderr();
+    assert_eq!((log.matches("Redis refuses look-ups").count(), log.contains("MOVED ")), (1, true), "{log}");
 }
