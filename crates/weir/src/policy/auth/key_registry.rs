@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use auth::api_key::{Entry, from_hex};
+use auth::api_key::{Entry, Record, from_hex};
 
 use super::remote_keys::Names;
 use crate::redis::{Client, Cmd, Failure, Script, Value};
@@ -60,7 +60,10 @@ impl KeyRegistry {
         let wrong = |problem| RegistryError::Entry { id: entry.id.clone(), problem };
         let fields = entry.to_fields().map_err(wrong)?;
         let digest = from_hex(entry.sha256.as_bytes()).ok_or_else(|| wrong("`sha256` is not a digest".to_owned()))?;
-        auth::api_key::Record::of(entry.clone()).map_err(wrong)?;
+        // What gateways will make of it.
+        let bytes = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        let read = Entry::from_fields(&entry.sha256, bytes).map_err(wrong)?;
+        Record::of(read).map_err(wrong)?;
         let index = self.names.index();
         let mut list = Cmd::new();
         list.arg("HSETNX").arg(&index).arg(&entry.id).arg(&entry.sha256);
