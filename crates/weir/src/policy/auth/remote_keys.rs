@@ -311,13 +311,11 @@ impl RemoteKeys {
 
     fn note(&self, event: Event, is_announced: &Cell<bool>) {
         let auth = &*self.name;
+        let has_lasted = matches!(event, Event::Message(_) | Event::Idle);
         match event {
             Event::Began => {
                 self.expire_all();
                 self.is_current.store(true, Relaxed);
-                if is_announced.replace(false) {
-                    tracing::info!(auth, "changes of API keys are followed again");
-                }
             }
             Event::Message(message) => self.changed(&message),
             Event::Ended(why) => {
@@ -332,6 +330,10 @@ impl RemoteKeys {
                 }
             }
             Event::Idle => {}
+        }
+        // Not at its start: a subscription that comes and goes must not fill the log.
+        if has_lasted && is_announced.replace(false) {
+            tracing::info!(auth, "changes of API keys are followed again");
         }
     }
 

@@ -155,6 +155,24 @@ fn a_request_after_a_change_waits_for_no_look_up_that_began_before() {
     });
 }
 
+/// One line for a subscription that comes and goes, and one when it has lasted.
+#[test]
+fn a_subscription_that_comes_and_goes_does_not_fill_the_log() {
+    let hole = BlackHole::open();
+    let rig = rig(&format!("redis://{}", hole.address()), Duration::from_secs(1));
+    let is_announced = Cell::new(false);
+    for _ in 0..3 {
+        rig.keys.note(Event::Began, &is_announced);
+        assert!(rig.keys.is_current());
+        rig.keys.note(Event::Ended("a reason".to_owned()), &is_announced);
+        assert!(!rig.keys.is_current() && is_announced.get(), "said once, until it is followed again");
+    }
+    rig.keys.note(Event::Began, &is_announced);
+    assert!(is_announced.get(), "it may end at once");
+    rig.keys.note(Event::Idle, &is_announced);
+    assert!(!is_announced.get() && rig.keys.is_current());
+}
+
 #[test]
 fn a_worker_that_ends_leaves_nobody_waiting() {
     let hole = BlackHole::open();
