@@ -141,7 +141,7 @@ fn a_rotation_gives_the_old_key_no_more_time() {
         };
         let rotated = keys(&["rotate", id(&key), "--overlap", "1h"]);
         let next = good(&rotated);
-        assert!(expires(&key) < "2031".to_owned(), "it was valid for longer than the overlap");
+        assert!(*expires(&key) < *"2031", "it was valid for longer than the overlap");
         assert_eq!(expires(&next), "2031-01-01");
         assert!(rotated.stderr.contains("the new key expires 2031-01-01"), "{}", rotated.stderr);
         let before = expires(&key);
