@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use super::fields::shown;
+
 /// One key of the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -93,6 +95,13 @@ impl Entry {
         Ok(listed.into_iter().flatten().map(|one| (one.referenced.line() as usize, one.value)).collect())
     }
 
+    /// Whether the key has expired at this moment. A text that cannot be read as a time says nothing about that.
+    #[must_use]
+    pub fn expires_by(&self, moment: std::time::SystemTime) -> bool {
+        let now = OffsetDateTime::from(moment).unix_timestamp();
+        self.expires.as_deref().and_then(|text| seconds(text).ok()).is_some_and(|end| end <= now)
+    }
+
     /// The line that is appended to the file.
     #[must_use]
     pub fn line(&self) -> String {
@@ -115,7 +124,7 @@ pub(super) fn seconds(text: &str) -> Result<i64, String> {
     let whole = if text.len() == 10 { format!("{text}T00:00:00Z") } else { text.to_owned() };
     OffsetDateTime::parse(&whole, &Rfc3339)
         .map(OffsetDateTime::unix_timestamp)
-        .map_err(|_| format!("`{text}` is not a time such as 2027-01-31 or 2027-01-31T12:00:00Z"))
+        .map_err(|_| format!("`{}` is not a time such as 2027-01-31 or 2027-01-31T12:00:00Z", shown(text)))
 }
 
 #[cfg(test)]
@@ -167,6 +176,7 @@ mod tests {
     fn moments_are_dates_or_times_with_a_zone() {
         assert_eq!(seconds("1970-01-02"), Ok(86_400));
         assert_eq!(seconds("1970-01-01T01:00:00+01:00"), Ok(0));
+        assert!(seconds(&"9\n".repeat(1_000)).expect_err("no time").len() < 200, "the start of it says enough");
         for wrong in ["", "tomorrow", "2027-13-01", "2027-01-31T12:00:00", "2027-1-1"] {
             assert!(seconds(wrong).is_err(), "{wrong}");
         }

@@ -9,6 +9,8 @@ use super::entry::Entry;
 
 /// A hash with more fields is no entry.
 pub const MOST_FIELDS: usize = 256;
+/// Names and values together: parts of an entry go to upstreams and logs with each request.
+const MOST_BYTES: usize = 64 << 10;
 
 impl Entry {
     /// The fields of the hash.
@@ -51,9 +53,14 @@ impl Entry {
     ) -> Result<Self, String> {
         let mut entry = Self { sha256: sha256.to_owned(), ..Self::default() };
         let mut seen = BTreeMap::new();
+        let mut bytes = 0;
         for (count, (name, value)) in fields.into_iter().enumerate() {
             if count == MOST_FIELDS {
                 return Err(format!("it has more than {MOST_FIELDS} fields"));
+            }
+            bytes += name.len() + value.len();
+            if bytes > MOST_BYTES {
+                return Err(format!("it has more than {} KiB", MOST_BYTES >> 10));
             }
             let name = std::str::from_utf8(name).map_err(|_| "the name of a field is not UTF-8".to_owned())?;
             let value = std::str::from_utf8(value).map_err(|_| format!("`{}` is not UTF-8", shown(name)))?;
@@ -73,8 +80,9 @@ impl Entry {
                 "tier" => entry.tier = text(),
                 "scopes" => entry.scopes = words(),
                 "routes" => entry.routes = words(),
-                "not_before" => entry.not_before = text(),
-                "expires" => entry.expires = text(),
+                // As in the file: an empty text is no time, and must not make a key that never expires.
+                "not_before" => entry.not_before = Some(value.to_owned()),
+                "expires" => entry.expires = Some(value.to_owned()),
                 "disabled" => entry.disabled = flag()?,
                 "weak" => entry.weak = flag()?,
                 _ => match name.strip_prefix("meta.").filter(|name| !name.is_empty()) {
@@ -91,9 +99,9 @@ impl Entry {
     }
 }
 
-/// The start of a name, which may be anything.
-fn shown(name: &str) -> String {
-    name.chars().take(40).flat_map(char::escape_debug).collect()
+/// The start of a text, which may be anything.
+pub(super) fn shown(text: &str) -> String {
+    text.chars().take(40).flat_map(char::escape_debug).collect()
 }
 
 #[cfg(test)]
@@ -102,6 +110,7 @@ mod tests {
     use proptest::option::of;
     use proptest::prelude::*;
 
+    use super::super::Record;
     use super::*;
 
     fn read(fields: &[(&str, &str)]) -> Result<Entry, String> {
@@ -154,7 +163,14 @@ mod tests {
         assert!(Entry::from_fields("ab", fields).is_err());
         let many: Vec<String> = (0..=MOST_FIELDS).map(|number| format!("meta.{number}")).collect();
         let fields = many.iter().map(|name| (name.as_bytes(), &b"x"[..]));
-        assert!(Entry::from_fields("ab", fields).expect_err("too many").contains("more than"));
+        assert!(Entry::from_fields("ab", fields).expect_err("too many").contains("more than 256 fields"));
+        let long = "x".repeat(MOST_BYTES);
+        assert!(read(&[("id", "k7"), ("consumer", &long)]).expect_err("too long").contains("more than 64 KiB"));
+        // What a time is says the record, which an entry of the file becomes too.
+        for field in ["expires", "not_before"] {
+            let entry = read(&[("id", "k7"), ("consumer", "shop"), (field, "")]).expect("an entry");
+            assert!(Record::of(entry).expect_err("no time").contains("is not a time"));
+        }
         let entry = Entry { id: "k".into(), consumer: "c".into(), scopes: vec!["a b".into()], ..Entry::default() };
         assert!(entry.to_fields().is_err());
     }

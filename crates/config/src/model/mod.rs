@@ -319,6 +319,15 @@ pub struct Redis {
 }
 
 impl Redis {
+    /// What a namespace is.
+    pub const NAMESPACE: &str = "`namespace` is 1 to 32 letters, digits, `-`, `_` or `.`";
+
+    /// Whether a text can be a namespace.
+    pub fn is_namespace(text: &str) -> bool {
+        let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        (1..=32).contains(&text.len()) && text.bytes().all(is_fit)
+    }
+
     /// Key of the hash of what clients send, for names in Redis. Without a secret it is the namespace, which keeps deployments apart and hides nothing.
     pub fn hash_key(&self) -> &[u8] {
         self.secret.as_ref().unwrap_or(&self.namespace).as_bytes()

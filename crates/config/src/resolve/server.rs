@@ -274,10 +274,8 @@ impl Resolver<'_> {
             self.problem(redis.url.origin, format!("`url`: {bad}"));
         }
         let namespace = &redis.namespace;
-        let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        if !(1..=32).contains(&namespace.len()) || !namespace.bytes().all(is_fit) {
-            let message = "`namespace` is 1 to 32 letters, digits, `-`, `_` or `.`";
-            self.problem(namespace.origin, message);
+        if !Redis::is_namespace(namespace) {
+            self.problem(namespace.origin, Redis::NAMESPACE);
         }
         if let Some(secret) = redis.secret.as_ref().filter(|secret| secret.len() < 16) {
             self.problem(secret.origin, "`secret` has at least 16 bytes; `openssl rand -base64 32` makes one");

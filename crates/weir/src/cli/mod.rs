@@ -142,8 +142,7 @@ pub(crate) fn parse() -> Result<Cli, ExitCode> {
 
 /// Writes to standard output. A reader that has gone, as after `| head`, is no failure.
 fn print(text: &str) -> ExitCode {
-    use std::io::Write;
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
+    match write_out(text) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
@@ -151,6 +150,14 @@ fn print(text: &str) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Writes to standard output.
+fn write_out(text: &str) -> std::io::Result<()> {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
 }
 
 /// Says why a configuration could not be loaded, and how to go on.

@@ -71,6 +71,11 @@ impl Client {
         matches!(self.route, Route::Cluster(_))
     }
 
+    /// Whether another server takes over when the one that serves fails.
+    pub fn has_failover(&self) -> bool {
+        !matches!(self.redis.dialer.address().servers, Servers::One(_))
+    }
+
     /// Whether a call about `key` would be tried: false while the breaker is open, when it fails at once.
     pub fn may_serve(&self, key: &[u8]) -> bool {
         match &self.route {

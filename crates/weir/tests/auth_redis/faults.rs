@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::thread;
 
-use testkit::{DEADLINE, Redis, Upstream, answer, wait};
+use testkit::{DEADLINE, Redis, RedisCluster, RedisSentinel, Upstream, answer, wait};
 
 use super::{
-    builder, create, followed, followed_again, invented, lookups, metric, name, revoke, rig, rig_with, status, yaml,
+    builder, create, followed, followed_again, good, id, invented, lookups, metric, name, revoke, rig, rig_with,
+    status, weir_keys, yaml,
 };
 
 #[test]
@@ -143,7 +144,7 @@ fn an_entry_that_is_none_is_503_for_its_key_alone_until_it_is_mended() {
     assert!(log.contains(&names[0][..21]) && !log.contains(&names[0]), "{log}");
     assert!(keys.iter().all(|key| !log.contains(key)));
     // The command line shows what is wrong with which.
-    let listed = super::good(&super::weir_keys(&["list", "--store", &url]));
+    let listed = good(&weir_keys(&["list", "--store", &url]));
     assert!(listed.contains("it is not a hash") && listed.contains("`expire` is not known"), "{listed}");
 
     rig.redis.cli(["HDEL", &names[1], "expire"]);
@@ -172,4 +173,37 @@ fn a_gateway_starts_without_redis_and_serves_keys_when_it_is_there() {
     assert_eq!(weir.get("/open/x").status(), 200);
     redis.restart();
     wait::until(DEADLINE, "the key opens", || status(&weir, &key) == 200);
+}
+
+/// One node of a cluster as if it were alone serves every connection and refuses most keys: only the log can say why.
+#[test]
+fn a_redis_that_refuses_look_ups_is_in_the_log() {
+    let (cluster, upstream) = (RedisCluster::start(3), Upstream::start(answer::ok("hello")));
+    let weir = builder().config(yaml(&cluster.nodes()[0].url(), &upstream, "", "")).start();
+    followed(&weir, true);
+    // Two keys in three belong to other nodes.
+    let statuses: Vec<u16> = (0..20).map(|_| status(&weir, &invented())).collect();
+    assert!(statuses.contains(&503), "{statuses:?}");
+    wait::until(DEADLINE, "a line of the log", || weir.stderr().contains("Redis refuses look-ups of API keys"));
+    let log = weir.stderr();
+    assert_eq!((log.matches("Redis refuses look-ups").count(), log.contains("MOVED ")), (1, true), "{log}");
+}
+
+/// Redis has executed the revocation, and the replica does not know of it: after a failover the key is a good one again.
+#[test]
+fn a_revocation_that_a_failover_may_undo_is_reported() {
+    let sentinel = RedisSentinel::start();
+    let url = sentinel.url();
+    let keys = |arguments: &[&str]| {
+        let finished = weir_keys(&[arguments, &["--store", &url]].concat());
+        (good(&finished), finished.stderr.contains("no replica has confirmed it"))
+    };
+    let (key, is_reported) = keys(&["create", "shop"]);
+    assert!(!is_reported && !keys(&["rotate", id(&key)]).1, "the replica has both");
+    sentinel.replica().pause();
+    let (_, is_reported) = keys(&["revoke", id(&key)]);
+    assert!(is_reported);
+    assert_eq!(sentinel.primary().cli(["HGET", &name(&key), "disabled"]), "true");
+    sentinel.replica().resume();
+    wait::until(DEADLINE, "the replica has it", || !keys(&["revoke", id(&key)]).1);
 }

@@ -4,10 +4,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use auth::api_key::{Entry, Key, Store};
+use auth::api_key::{Entry, Store};
 
-use super::{Failure, next_key};
+use super::{Failure, Successor, successor};
 
 /// A file that authenticators read.
 pub(super) struct KeyFile(pub(super) PathBuf);
@@ -30,19 +31,19 @@ impl KeyFile {
         Ok(entries.into_iter().map(|(_, entry)| Ok(entry)).collect())
     }
 
-    pub(super) fn rotate(&self, id: &str, until: &str) -> Result<Key, Failure> {
+    pub(super) fn rotate(&self, id: &str, overlap: Duration) -> Result<Successor, Failure> {
         let _lock = lock(&self.0)?;
-        let mut added = None;
+        let mut made = None;
         let mut text = edit(&self.0, id, |entry| {
-            let (key, next) = next_key(entry)?;
-            added = Some((key, next.line()));
-            entry.expires = Some(until.to_owned());
+            let next = successor(entry, overlap)?;
+            entry.expires = Some(next.old_expires.clone());
+            made = Some(next);
             Ok(())
         })?;
-        let Some((key, line)) = added else { return Err(Failure::usage("no key was made")) };
-        text.push_str(&line);
+        let Some(next) = made else { return Err(Failure::usage("no key was made")) };
+        text.push_str(&next.entry.line());
         replace(&self.0, &text)?;
-        Ok(key)
+        Ok(next)
     }
 
     pub(super) fn revoke(&self, id: &str) -> Result<(), Failure> {

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use auth::api_key::{Entry, Key, hex, sha256, time_text};
 use clap::{Args, Subcommand};
 
-use super::{BAD_CONFIGURATION, UNREADABLE, print};
+use super::{BAD_CONFIGURATION, UNREADABLE, print, write_out};
 use place::PlaceArgs;
 
 /// Redis cannot be reached (EX_UNAVAILABLE).
@@ -120,23 +120,31 @@ impl Failure {
 impl Keys {
     pub(crate) fn run(self) -> ExitCode {
         let result = match self.command {
-            Command::Create(create) => create.run(),
-            Command::List(place) => place.open().and_then(|place| place.list()).map(|entries| table(&entries)),
-            Command::Rotate(rotate) => rotate.run(),
-            Command::Revoke(revoke) => revoke.run(),
+            Command::Create(create) => create.run().and_then(|key| hand_out(&key)),
+            Command::List(place) => place.open().and_then(|place| place.list()).map(|entries| print(&table(&entries))),
+            Command::Rotate(rotate) => rotate.run().and_then(|key| hand_out(&key)),
+            Command::Revoke(revoke) => revoke.run().map(|()| ExitCode::SUCCESS),
         };
-        match result {
-            Ok(text) => print(&text),
-            Err(failure) => {
-                eprintln!("weir: {}", failure.message);
-                ExitCode::from(failure.code)
-            }
-        }
+        result.unwrap_or_else(|failure| {
+            eprintln!("weir: {}", failure.message);
+            ExitCode::from(failure.code)
+        })
     }
 }
 
+/// Prints a new key. Its entry is in the store already, and the key is nowhere else: a reader that has gone is a failure here.
+fn hand_out(key: &Key) -> Result<ExitCode, Failure> {
+    write_out(&format!("{}\n", key.reveal())).map(|()| ExitCode::SUCCESS).map_err(|error| Failure {
+        message: format!(
+            "nobody has the new key, because it cannot be written to standard output: {error}; revoke `{}`",
+            key.id()
+        ),
+        code: 1,
+    })
+}
+
 impl Create {
-    fn run(self) -> Result<String, Failure> {
+    fn run(self) -> Result<Key, Failure> {
         let mut meta = BTreeMap::new();
         for pair in &self.meta {
             let (name, value) =
@@ -154,27 +162,30 @@ impl Create {
             ..Entry::default()
         })?;
         self.place.open()?.add(&entry)?;
-        Ok(format!("{}\n", key.reveal()))
+        Ok(key)
     }
 }
 
 impl Rotate {
-    fn run(self) -> Result<String, Failure> {
-        let until = time_text(SystemTime::now() + self.overlap);
-        let key = self.place.open()?.rotate(&self.id, &until)?;
-        Ok(format!("{}\n", key.reveal()))
+    fn run(self) -> Result<Key, Failure> {
+        let Successor { key, entry, .. } = self.place.open()?.rotate(&self.id, self.overlap)?;
+        if let Some(expires) = &entry.expires {
+            eprintln!("weir: the new key expires {expires}, as the old one did before");
+        }
+        Ok(key)
     }
 }
 
 impl Revoke {
-    fn run(self) -> Result<String, Failure> {
-        self.place.open()?.revoke(&self.id)?;
-        Ok(String::new())
+    fn run(self) -> Result<(), Failure> {
+        self.place.open()?.revoke(&self.id)
     }
 }
 
 /// Entries for people; in place of one that cannot be read, its id and why.
 fn table(entries: &[Result<Entry, String>]) -> String {
+    // Whoever wrote an entry must not write to this terminal too.
+    let shown = |text: &str| text.replace(char::is_control, "\u{fffd}");
     let mut out = format!("{:<14} {:<20} {:<10} {:<22} {}\n", "ID", "CONSUMER", "TIER", "EXPIRES", "STATE");
     for entry in entries {
         match entry {
@@ -183,9 +194,9 @@ fn table(entries: &[Result<Entry, String>]) -> String {
                 let expires = entry.expires.as_deref().unwrap_or("-");
                 let tier = entry.tier.as_deref().unwrap_or("-");
                 let row = format!("{:<14} {:<20} {tier:<10} {expires:<22} {state}", entry.id, entry.consumer);
-                out.push_str(row.trim_end());
+                out.push_str(&shown(row.trim_end()));
             }
-            Err(why) => out.push_str(why),
+            Err(why) => out.push_str(&shown(why)),
         }
         out.push('\n');
     }
@@ -201,9 +212,31 @@ fn new_key(entry: Entry) -> Result<(Key, Entry), Failure> {
     Ok((key, entry))
 }
 
-/// The key that takes the place of another one, and its entry.
-fn next_key(before: &Entry) -> Result<(Key, Entry), Failure> {
-    new_key(Entry { not_before: None, disabled: false, ..before.clone() })
+/// What takes the place of a key.
+struct Successor {
+    key: Key,
+    entry: Entry,
+    /// When the key before expires from now on.
+    old_expires: String,
+}
+
+/// A key for the same consumer, with the same rights and for the same time. The one before expires after `overlap`, and never later than
+/// it would have: rotation is what one does with a key that somebody may have seen.
+fn successor(before: &Entry, overlap: Duration) -> Result<Successor, Failure> {
+    let now = SystemTime::now();
+    if before.expires_by(now) {
+        return Err(Failure::usage(format!(
+            "the key `{}` has expired, and so would the next one; make one with `weir keys create`",
+            before.id
+        )));
+    }
+    let until = now + overlap;
+    let old_expires = match &before.expires {
+        Some(earlier) if before.expires_by(until) => earlier.clone(),
+        _ => time_text(until),
+    };
+    let (key, entry) = new_key(Entry { not_before: None, disabled: false, ..before.clone() })?;
+    Ok(Successor { key, entry, old_expires })
 }
 
 /// A length of time on the command line.

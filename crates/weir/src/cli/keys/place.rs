@@ -1,14 +1,15 @@
 //! Where the keys are that a command is about.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use auth::api_key::{Entry, Key};
+use auth::api_key::Entry;
 use clap::Args;
-use weir::config::{AuthMethod, KeyStore, LoadError, load_file, process_environment};
+use weir::config::{AuthMethod, KeyStore, LoadError, Redis, load_file, process_environment};
 
-use super::Failure;
 use super::file::KeyFile;
 use super::remote::RemoteKeys;
+use super::{Failure, Successor};
 
 /// Exactly one of a file, a Redis and a configuration.
 #[derive(Args)]
@@ -30,7 +31,7 @@ pub(super) struct PlaceArgs {
     #[command(flatten)]
     which: Which,
     /// Namespace of the gateways, with --store.
-    #[arg(long, value_name = "NAME", default_value = "weir", conflicts_with_all = ["file", "config"])]
+    #[arg(long, value_name = "NAME", default_value = "weir", conflicts_with_all = ["file", "config"], value_parser = namespace)]
     namespace: String,
     /// Authenticator whose store is meant, with --config; needed where several have API keys.
     #[arg(long, value_name = "NAME", requires = "config")]
@@ -41,6 +42,11 @@ pub(super) struct PlaceArgs {
 pub(super) enum Place {
     File(KeyFile),
     Redis(RemoteKeys),
+}
+
+/// A namespace that a gateway can have: keys in another one would open nothing.
+fn namespace(text: &str) -> Result<String, &'static str> {
+    if Redis::is_namespace(text) { Ok(text.to_owned()) } else { Err(Redis::NAMESPACE) }
 }
 
 impl PlaceArgs {
@@ -103,11 +109,11 @@ impl Place {
         }
     }
 
-    /// Makes another key, and lets the old one expire at this time.
-    pub(super) fn rotate(&self, id: &str, until: &str) -> Result<Key, Failure> {
+    /// Makes another key, and lets the old one expire after this time.
+    pub(super) fn rotate(&self, id: &str, overlap: Duration) -> Result<Successor, Failure> {
         match self {
-            Place::File(file) => file.rotate(id, until),
-            Place::Redis(redis) => redis.rotate(id, until),
+            Place::File(file) => file.rotate(id, overlap),
+            Place::Redis(redis) => redis.rotate(id, overlap),
         }
     }
 

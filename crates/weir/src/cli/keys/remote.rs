@@ -3,14 +3,14 @@
 use std::future::Future;
 use std::time::Duration;
 
-use auth::api_key::{Entry, Key};
+use auth::api_key::Entry;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use weir::config;
 use weir::observe::Metrics;
 use weir::policy::auth::{KeyRegistry, RegistryError};
 use weir::redis::{Client, Purpose, Redis};
 
-use super::{Failure, UNAVAILABLE, next_key};
+use super::{Failure, Successor, UNAVAILABLE, successor};
 
 /// A person waits so long for each response.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -44,8 +44,20 @@ impl RemoteKeys {
         })
     }
 
+    /// Runs a change. Whoever made it has to know when a failover may undo it.
+    fn write(&self, change: impl Future<Output = Result<bool, RegistryError>>) -> Result<(), Failure> {
+        if !self.run(change)? {
+            eprintln!(
+                "weir: {}: the change is made, and no replica has confirmed it: if one takes over, the change may be lost; \
+                 `weir keys list` shows the entries that it has",
+                self.servers
+            );
+        }
+        Ok(())
+    }
+
     pub(super) fn add(&self, entry: &Entry) -> Result<(), Failure> {
-        self.run(self.registry.add(entry))
+        self.write(self.registry.add(entry))
     }
 
     pub(super) fn list(&self) -> Result<Vec<Result<Entry, String>>, Failure> {
@@ -53,15 +65,15 @@ impl RemoteKeys {
         Ok(entries.into_iter().map(|entry| entry.map_err(|broken| broken.to_string())).collect())
     }
 
-    pub(super) fn rotate(&self, id: &str, until: &str) -> Result<Key, Failure> {
-        let (key, next) = next_key(&self.run(self.registry.get(id))?)?;
+    pub(super) fn rotate(&self, id: &str, overlap: Duration) -> Result<Successor, Failure> {
+        let next = successor(&self.run(self.registry.get(id))?, overlap)?;
         // First the new one: whoever is interrupted has two keys that work, not none.
-        self.run(self.registry.add(&next))?;
-        self.run(self.registry.change(id, &[("expires", until)]))?;
-        Ok(key)
+        self.write(self.registry.add(&next.entry))?;
+        self.write(self.registry.change(id, &[("expires", &next.old_expires)]))?;
+        Ok(next)
     }
 
     pub(super) fn revoke(&self, id: &str) -> Result<(), Failure> {
-        self.run(self.registry.change(id, &[("disabled", "true")]))
+        self.write(self.registry.change(id, &[("disabled", "true")]))
     }
 }

@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use auth::api_key::{Entry, from_hex};
+use auth::api_key::{Entry, Record, from_hex};
 
 use super::remote_keys::Names;
 use crate::redis::{Client, Cmd, Failure, Script, Value};
@@ -15,6 +15,8 @@ const CHANGE: &str =
     "if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end redis.call('HSET', KEYS[1], unpack(ARGV)) return 1";
 /// Ids that are read at once.
 const BATCH: usize = 500;
+/// A replica has so long to confirm a change, in milliseconds.
+const REPLICATED_MS: u32 = 1_000;
 
 /// What cannot be done with the entries in Redis.
 #[derive(Debug, thiserror::Error)]
@@ -52,15 +54,18 @@ impl KeyRegistry {
         KeyRegistry { client, names, change: Script::new("keys-change", CHANGE) }
     }
 
-    /// Adds an entry.
+    /// Adds an entry. Says whether it outlives a failover: a replica has it, or there is none to fail over to.
     ///
     /// # Errors
     /// [`RegistryError`]; the entry may have been added if Redis gave no response.
-    pub async fn add(&self, entry: &Entry) -> Result<(), RegistryError> {
+    pub async fn add(&self, entry: &Entry) -> Result<bool, RegistryError> {
         let wrong = |problem| RegistryError::Entry { id: entry.id.clone(), problem };
         let fields = entry.to_fields().map_err(wrong)?;
         let digest = from_hex(entry.sha256.as_bytes()).ok_or_else(|| wrong("`sha256` is not a digest".to_owned()))?;
-        auth::api_key::Record::of(entry.clone()).map_err(wrong)?;
+        // What gateways will make of it.
+        let bytes = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        let read = Entry::from_fields(&entry.sha256, bytes).map_err(wrong)?;
+        Record::of(read).map_err(wrong)?;
         let index = self.names.index();
         let mut list = Cmd::new();
         list.arg("HSETNX").arg(&index).arg(&entry.id).arg(&entry.sha256);
@@ -74,7 +79,8 @@ impl KeyRegistry {
             set.arg(field).arg(value);
         }
         self.client.command(&name, &set).await?;
-        self.publish(&entry.sha256).await
+        self.publish(&entry.sha256).await?;
+        Ok(self.is_replicated(&name).await)
     }
 
     /// The entry with an id.
@@ -121,11 +127,11 @@ impl KeyRegistry {
         Ok(entries)
     }
 
-    /// Changes fields of an entry. Gateways that follow changes use it at once.
+    /// Changes fields of an entry. Gateways that follow changes use it at once. Says whether the change outlives a failover, as [`Self::add`].
     ///
     /// # Errors
     /// [`RegistryError`]; the entry may have been changed if Redis gave no response.
-    pub async fn change(&self, id: &str, fields: &[(&str, &str)]) -> Result<(), RegistryError> {
+    pub async fn change(&self, id: &str, fields: &[(&str, &str)]) -> Result<bool, RegistryError> {
         let digest = self.digest_of(id).await?;
         let name = self.name_of(id, &digest)?;
         let arguments: Vec<&[u8]> =
@@ -134,7 +140,19 @@ impl KeyRegistry {
         if changed.map_err(|failure| self.explain(id, failure))? == Value::Int(0) {
             return Err(RegistryError::UnknownId(id.to_owned()));
         }
-        self.publish(&digest).await
+        self.publish(&digest).await?;
+        Ok(self.is_replicated(&name).await)
+    }
+
+    /// Whether a replica has what was written last about `name`. Redis responds to a write before that: without it, the replica that takes
+    /// over does not know that a key was revoked.
+    async fn is_replicated(&self, name: &[u8]) -> bool {
+        if !self.client.has_failover() {
+            return true;
+        }
+        let mut wait = Cmd::new();
+        wait.arg("WAIT").arg(1).arg(REPLICATED_MS);
+        matches!(self.client.command(name, &wait).await, Ok(Value::Int(replicas)) if replicas > 0)
     }
 
     async fn publish(&self, message: &str) -> Result<(), RegistryError> {

@@ -97,6 +97,8 @@ pub(super) struct RemoteKeys {
     is_current: AtomicBool,
     /// When an entry that cannot be used was logged last; 0 for never.
     logged_ns: AtomicU64,
+    /// When a refused look-up was logged last.
+    logged_refused_ns: AtomicU64,
 }
 
 struct Shard {
@@ -152,6 +154,7 @@ impl RemoteKeys {
             is_followed: AtomicBool::new(false),
             is_current: AtomicBool::new(false),
             logged_ns: AtomicU64::new(0),
+            logged_refused_ns: AtomicU64::new(0),
         })
     }
 
@@ -280,9 +283,11 @@ impl RemoteKeys {
     }
 
     fn expire_all(&self) {
-        // A look-up in flight began before, so its result is not used longer than by those who wait for it.
         for shard in &self.shards {
-            lock(shard).cache.expire_all(clock::now_ns());
+            let mut shard = lock(shard);
+            shard.cache.expire_all(clock::now_ns());
+            // Those who wait for a look-up get what it read; later requests look again.
+            shard.flights.clear();
         }
     }
 
@@ -306,13 +311,11 @@ impl RemoteKeys {
 
     fn note(&self, event: Event, is_announced: &Cell<bool>) {
         let auth = &*self.name;
+        let has_lasted = matches!(event, Event::Message(_) | Event::Idle);
         match event {
             Event::Began => {
                 self.expire_all();
                 self.is_current.store(true, Relaxed);
-                if is_announced.replace(false) {
-                    tracing::info!(auth, "changes of API keys are followed again");
-                }
             }
             Event::Message(message) => self.changed(&message),
             Event::Ended(why) => {
@@ -328,12 +331,26 @@ impl RemoteKeys {
             }
             Event::Idle => {}
         }
+        // Not at its start: a subscription that comes and goes must not fill the log.
+        if has_lasted && is_announced.replace(false) {
+            tracing::info!(auth, "changes of API keys are followed again");
+        }
+    }
+
+    /// Most such errors concern this command alone, so that the connection counts as serving: a cluster behind `redis://`, a command that
+    /// the server does not have.
+    fn log_refused(&self, error: &str) {
+        if is_due(&self.logged_refused_ns) {
+            tracing::error!(
+                auth = &*self.name,
+                error,
+                "Redis refuses look-ups of API keys; this is logged once a minute at most"
+            );
+        }
     }
 
     fn log_broken(&self, digest: &[u8; 32], problem: &str) {
-        let (now, last) = (clock::now_ns(), self.logged_ns.load(Relaxed));
-        let is_due = last == 0 || now.saturating_sub(last) >= nanos(LOG);
-        if is_due && self.logged_ns.compare_exchange(last, now, Relaxed, Relaxed).is_ok() {
+        if is_due(&self.logged_ns) {
             // Enough of the name to find it by.
             let name = format!("{}:key:{}*", self.names.0, &hex(digest)[..12]);
             tracing::error!(
@@ -343,6 +360,13 @@ impl RemoteKeys {
             );
         }
     }
+}
+
+/// Whether a line of the log is due, of those that come once in [`LOG`] at most; then the time of the last one is now.
+fn is_due(logged_ns: &AtomicU64) -> bool {
+    let (now, last) = (clock::now_ns(), logged_ns.load(Relaxed));
+    let is_due = last == 0 || now.saturating_sub(last) >= nanos(LOG);
+    is_due && logged_ns.compare_exchange(last, now, Relaxed, Relaxed).is_ok()
 }
 
 impl fmt::Debug for RemoteKeys {
@@ -371,6 +395,10 @@ impl LookUp {
                 Err(problem) => self.broken(&problem),
             },
             Err(Failure::Refused(error)) if error.starts_with("WRONGTYPE") => self.broken("it is not a hash"),
+            Err(Failure::Refused(error)) => {
+                self.keys.log_refused(&error);
+                Found::Nothing(SILENT)
+            }
             Err(_) => Found::Nothing(SILENT),
         };
         self.keys.count(match &found {

@@ -128,6 +128,51 @@ fn a_change_during_a_look_up_is_not_lost() {
     });
 }
 
+/// What was read before a change may not have it: a later request looks again, whether one entry changed, all did, or messages may be
+/// missing.
+#[test]
+fn a_request_after_a_change_waits_for_no_look_up_that_began_before() {
+    let server = Server::start();
+    let rig = rig(&server.url(), Duration::from_secs(600));
+    run(async {
+        assert!(rig.client.get(b"warm").await.is_ok());
+        server.pause();
+        let key = digest(1);
+        let changes = [Event::Message(hex(&key).into_bytes()), Event::Message(EVERYTHING.to_vec()), Event::Began];
+        let mut requests = JoinSet::new();
+        rig.spawn(&mut requests, key);
+        until("a look-up", || rig.in_flight() == 1).await;
+        for (number, change) in (2..).zip(changes) {
+            rig.keys.note(change, &Cell::new(false));
+            (0..3).for_each(|_| rig.spawn(&mut requests, key));
+            until("one look-up more", || rig.in_flight() == number).await;
+        }
+        server.resume();
+        while let Some(result) = requests.join_next().await {
+            assert_eq!(result.unwrap().unwrap_err(), Refusal::Invalid("unknown key"));
+        }
+        assert_eq!((rig.outcome("unknown"), rig.keys.held()), (4, [0, 1]));
+    });
+}
+
+/// One line for a subscription that comes and goes, and one when it has lasted.
+#[test]
+fn a_subscription_that_comes_and_goes_does_not_fill_the_log() {
+    let hole = BlackHole::open();
+    let rig = rig(&format!("redis://{}", hole.address()), Duration::from_secs(1));
+    let is_announced = Cell::new(false);
+    for _ in 0..3 {
+        rig.keys.note(Event::Began, &is_announced);
+        assert!(rig.keys.is_current());
+        rig.keys.note(Event::Ended("a reason".to_owned()), &is_announced);
+        assert!(!rig.keys.is_current() && is_announced.get(), "said once, until it is followed again");
+    }
+    rig.keys.note(Event::Began, &is_announced);
+    assert!(is_announced.get(), "it may end at once");
+    rig.keys.note(Event::Idle, &is_announced);
+    assert!(!is_announced.get() && rig.keys.is_current());
+}
+
 #[test]
 fn a_worker_that_ends_leaves_nobody_waiting() {
     let hole = BlackHole::open();
