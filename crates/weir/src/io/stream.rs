@@ -415,7 +415,11 @@ impl Outgoing {
 
     /// Writes `bytes` and the shared piece; afterwards there is neither.
     #[cold]
-    fn poll_write_shared<S: AsyncWrite + Unpin>(&mut self, cx: &mut Context<'_>, stream: &mut S) -> Poll<io::Result<()>> {
+    fn poll_write_shared<S: AsyncWrite + Unpin>(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut S,
+    ) -> Poll<io::Result<()>> {
         while self.written < self.bytes.len() + self.shared().len() {
             let stream = Pin::new(&mut *stream);
             let result = match self.written.checked_sub(self.bytes.len()) {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Takes so many bytes each time it is asked, then none once.
+/// Takes so many bytes each time, and none every other time.
 struct Slow {
     each: usize,
     is_tired: bool,
