@@ -92,6 +92,10 @@ impl Entry {
                 },
             }
         }
+        // No names would open every route, which is what a missing field says.
+        if entry.routes.is_empty() && seen.contains_key("routes") {
+            return Err("`routes` names no route; without the field the key opens all".to_owned());
+        }
         if entry.id.is_empty() || entry.consumer.is_empty() {
             return Err("`id` and `consumer` must not be empty".to_owned());
         }
@@ -155,6 +159,8 @@ mod tests {
             (&[("id", "k7"), ("consumer", "shop"), ("disabled", "yes")], "neither `true` nor `false`"),
             (&[("id", "k7"), ("consumer", "shop"), ("id", "k8")], "occurs twice"),
             (&[("id", "k7"), ("consumer", "shop"), ("meta.", "x")], "not known"),
+            (&[("id", "k7"), ("consumer", "shop"), ("routes", " ")], "names no route"),
+            (&[("id", "k7"), ("consumer", "shop"), ("routes", "")], "names no route"),
         ] {
             let error = read(wrong).expect_err("no entry");
             assert!(error.contains(why), "{error}");
