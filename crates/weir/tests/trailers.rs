@@ -69,6 +69,25 @@ fn what_decides_anything_does_not_pass() {
     assert_eq!(raw_trailers(&weir, &upstream, sent), "X-Up: 1\r\n");
 }
 
+/// Go's net/http refuses a message whose `Trailer` names a field of framing; others read it.
+#[test]
+fn only_names_that_may_be_trailers_are_announced() {
+    let upstream = Upstream::start(|conn, _| {
+        conn.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Content-Length,,x-sum\r\nTrailer: host, a b\r\n\r\n0\r\n\r\n")
+    });
+    let weir = gateway(&upstream, "", "    trailers: forward\n");
+    let response = exchange(&weir, "TE: trailers\r\nTrailer: Transfer-Encoding, x-late, content_length\r\n", "");
+    assert!(response.contains("\r\nTrailer: x-sum\r\n"), "{response}");
+    assert!(!response.contains("Content-Length") && !response.contains("host"), "{response}");
+    assert_eq!(upstream.requests()[0].head.all("trailer"), ["X-Up, x-late"]);
+    let mut client = weir.connect();
+    client.send(
+        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: Transfer-Encoding\r\n\r\n0\r\n\r\n",
+    );
+    assert_eq!(client.read_response().status(), 200);
+    assert_eq!(upstream.requests()[1].head.field("trailer"), None);
+}
+
 /// The trailers that an upstream gets, byte by byte.
 fn raw_trailers(weir: &Weir, old: &Upstream, sent: &str) -> String {
     let (tell, told) = std::sync::mpsc::channel();

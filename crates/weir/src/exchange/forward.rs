@@ -6,7 +6,7 @@
 
 use h1::{BodyKind, Field, Known, RequestHead, ResponseHead, Version, encode};
 
-use super::grpc;
+use super::{grpc, trailers};
 use crate::client::identity::Client;
 use crate::config::Edits;
 use crate::http::edits::{is_edited, write_connection, write_edits};
@@ -145,7 +145,7 @@ impl ToUpstream<'_> {
             encode::number(out, grpc::PREVIOUS_ATTEMPTS, u64::from(self.previous_attempts));
         }
         if self.forwards_trailers && self.body == BodyKind::Chunked {
-            copy_lines(out, buf, head.fields.iter(), Field::announces_trailers);
+            trailers::write_announced(out, &head.fields, buf);
         }
         if self.accepts_trailers {
             // RFC 9110 section 10.1.4: a hop-by-hop field, so it is named.
@@ -226,7 +226,7 @@ impl ToClient<'_> {
         let mut has_date = false;
         copy_lines(out, buf, head.fields.iter(), |field| {
             if field.is_hop_by_hop() {
-                return self.forwards_trailers && field.announces_trailers() && self.framing() == BodyKind::Chunked;
+                return false;
             }
             match field.known {
                 Known::ContentLength => return false,
@@ -238,6 +238,9 @@ impl ToClient<'_> {
             }
             !(has_edits && is_edited(edits, field.name.of_buf(buf)))
         });
+        if self.forwards_trailers && self.framing() == BodyKind::Chunked {
+            trailers::write_announced(out, &head.fields, buf);
+        }
         // RFC 9110 section 6.6.1: who forwards an answer without a date dates it.
         if !has_date {
             crate::runtime::clock::date_line(out);

@@ -7,7 +7,9 @@
 use std::fmt;
 use std::rc::Rc;
 
-use h1::{Known, encode, trailer_fields};
+use h1::{Fields, Known, encode, trailer_fields};
+use message::list_elements;
+use message::validate::is_token;
 
 use crate::config::{Edits, RouteId};
 use crate::http::edits::is_edited;
@@ -37,6 +39,21 @@ fn may_be_trailer(name: &[u8]) -> bool {
         }
         _ => false,
     }
+}
+
+/// Appends the field that announces trailers, with those names that are allowed in them: Go's net/http refuses a message that announces
+/// `Content-Length`, which other servers accept.
+pub(super) fn write_announced(out: &mut Vec<u8>, fields: &Fields, buf: &[u8]) {
+    let lines = fields.iter().filter(|field| field.announces_trailers()).map(|field| field.value.of_buf(buf));
+    let mut names = lines.flat_map(list_elements).filter(|name| is_token(name) && may_be_trailer(name));
+    let Some(first) = names.next() else { return };
+    encode::begin_field(out, b"Trailer");
+    out.extend_from_slice(first);
+    for name in names {
+        out.extend_from_slice(b", ");
+        out.extend_from_slice(name);
+    }
+    encode::end_field(out);
 }
 
 /// Whom trailers go to.
