@@ -75,16 +75,6 @@ upstream go-tls -cert "$tmp/localhost.pem" -key "$tmp/localhost.key"
 before to-go-h2 "$url" http2; whole go-h2
 before to-go-auto "$url" auto; files go-auto
 
-# free_port: nghttpd and nginx do not say which port they chose; a port that was free a moment ago.
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
-# listens PORT
-listens() {
-  for _ in $(seq 300); do
-    if (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; then return 0; fi
-    sleep 0.1
-  done
-  die "nothing listens on port $1"
-}
 port=$(free_port)
 nghttpd -a 127.0.0.1 --no-tls -d "$tmp/files" "$port" >"$tmp/nghttpd.out" 2>&1 &
 started+=($!)

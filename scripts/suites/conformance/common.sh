@@ -55,3 +55,13 @@ upstream() {
   need_go_programs "$here/peers" weir.dev/conformance/peers
   start "$name" '' "$go_programs/peers" upstream "$@"
 }
+# free_port: nghttpd and nginx do not say which port they chose; a port that was free a moment ago.
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+# listens PORT
+listens() {
+  for _ in $(seq 300); do
+    if (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; then return 0; fi
+    sleep 0.1
+  done
+  die "nothing listens on port $1"
+}

@@ -1,7 +1,9 @@
-// Command peers is both ends of the conformance suites in Go: an upstream on net/http, and a client that holds a gateway to it.
+// Command peers is both ends of the conformance suites in Go: an upstream on net/http, a client that holds a gateway to it, and an upstream that
+// says how it has read a request.
 //
 //	peers upstream [-cert FILE -key FILE] [-protocols h1,h2c]
 //	peers client -url URL [-ca FILE] -protocol h1|h2|h2c [-files]
+//	peers reader
 package main
 
 import (
@@ -11,7 +13,7 @@ import (
 
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: peers upstream|client [options]")
+		fmt.Fprintln(os.Stderr, "usage: peers upstream|client|reader [options]")
 		os.Exit(2)
 	}
 	switch os.Args[1] {
@@ -19,8 +21,10 @@ func main() {
 		upstream(os.Args[2:])
 	case "client":
 		client(os.Args[2:])
+	case "reader":
+		reader(os.Args[2:])
 	default:
-		fmt.Fprintf(os.Stderr, "unknown command %q; expected one of upstream, client\n", os.Args[1])
+		fmt.Fprintf(os.Stderr, "unknown command %q; expected one of upstream, client, reader\n", os.Args[1])
 		os.Exit(2)
 	}
 }
