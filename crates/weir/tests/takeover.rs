@@ -257,17 +257,20 @@ fn a_process_that_drains_is_replaced_too() {
         }
         let next = Weir::builder(program()).config(text(&admin.to_string(), "two")).start();
         assert_eq!(next.admin_addr(), admin);
-        assert_eq!(next.get("/").text(), "two", "{delay}");
+        // The old process may accept for a moment longer where it had not begun to drain.
+        wait::until(DEADLINE, "the new process responds", || next.get("/").text() == "two");
         assert_eq!(next.admin_get("/readyz").status(), 200, "{delay}: the new process responds");
         if delay != "none" {
             assert_eq!(next.addr(), old.addr(), "the listeners were open");
         }
-        let mut local = UnixStream::connect(&clients).unwrap();
-        local.set_read_timeout(Some(DEADLINE)).unwrap();
-        local.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
-        let mut response = String::new();
-        local.read_to_string(&mut response).unwrap();
-        assert!(response.ends_with("two"), "{delay}: {response}");
+        wait::until(DEADLINE, "the new process responds at the socket file", || {
+            let mut local = UnixStream::connect(&clients).unwrap();
+            local.set_read_timeout(Some(DEADLINE)).unwrap();
+            local.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+            let mut response = String::new();
+            local.read_to_string(&mut response).unwrap();
+            response.ends_with("two")
+        });
         gate.open();
         assert_eq!(slow.read_response().text(), "from upstream", "{delay}: what was in flight ends");
         assert_eq!(old.wait_for_exit(DEADLINE).code(), Some(0), "{delay}");
