@@ -112,7 +112,7 @@ def summary(found: dict) -> str:
     for name, least in PEERS.items():
         peer = found["peers"][name]
         verdict = "met" if peer["ratio"] >= least else "missed"
-        lines.append(f"| {name} | {middle(found['peer_rounds'], name):.0f} us | {ratio(peer)} | {least} | {verdict} |")
+        lines.append(f"| {name} | {middle(found['peer_samples'], name):.0f} us | {ratio(peer)} | {least} | {verdict} |")
     return "\n".join(lines)
 
 

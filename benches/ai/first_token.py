@@ -30,8 +30,7 @@ def measure(stage: on.Stage, options: Namespace) -> dict:
 
 def streams(system: System) -> dict:
     """Percentiles of the time to the first token, in microseconds."""
-    chat = {"model": MODEL, "prompt": 150, "headers": {"Authorization": on.AUTHORIZATION["Authorization"]}}
-    seen = Running(system.port, plan=PLAN, workload={"llm": chat}).finish()
+    seen = Running(system.port, plan=PLAN, workload={"llm": on.streamed(MODEL)}).finish()
     figures = seen.figures["total"]["chat"]
     if seen.failures() or figures["complete"] != seen.requests:
         raise RuntimeError(f"{system.name}: {seen.failures()}, {figures['complete']} of {seen.requests} complete")

@@ -43,8 +43,7 @@ class Stage(Rig):
     def weir_with(self, kind: str, model: str = NO_MODEL) -> System:
         """Weir with `systems/weir-KIND.yaml`."""
         port = free_port()
-        keys = self.render("keys.yaml", port=port, digest=hashlib.sha256(KEY.encode()).hexdigest())
-        conf = self.render(SYSTEMS / f"weir-{kind}.yaml", port=port, admin=free_port(), keys=keys, model=model)
+        conf = self.render_weir(SYSTEMS / f"weir-{kind}.yaml", port, model=model)
         return self.spawn(f"weir-{kind}", [self.weir, "--config", str(conf)], GATEWAY_CORE, port)
 
     def litellm(self) -> System:
@@ -75,6 +74,11 @@ def chat(prompt_bytes: int, model: str = "bench") -> dict:
     words = ("the quick brown fox jumps over the lazy dog " * (prompt_bytes // 44 + 1))[:prompt_bytes]
     call = {"model": model, "messages": [{"role": "user", "content": words}]}
     return {"method": "POST", "headers": AUTHORIZATION, "body": {"text": json.dumps(call)}}
+
+
+def streamed(model: str) -> dict:
+    """Chat calls of a simulated model, as a workload has them."""
+    return {"model": model, "prompt": 150, "headers": {"Authorization": AUTHORIZATION["Authorization"]}}
 
 
 def call(system: System, operation: dict, headers: dict | None = None) -> tuple[int, str]:

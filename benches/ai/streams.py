@@ -38,13 +38,12 @@ def lasting(seconds: float) -> dict:
 
 def run(system: System, closed: dict) -> dict:
     """Streams for a time: what arrived, when, and the memory of the system meanwhile."""
-    chat = {"model": MODEL, "prompt": 150, "headers": {"Authorization": on.AUTHORIZATION["Authorization"]}}
     began = time.monotonic()
     # Streams that are open at the end are let go, and are no failures.
-    load = Running(system.port, plan={"closed": closed}, workload={"llm": chat, "timeout": "90s"})
+    load = Running(system.port, plan={"closed": closed}, workload={"llm": on.streamed(MODEL), "timeout": "90s"})
     memory = []
     while load.process.poll() is None:
-        memory.append((round(time.monotonic() - began, 1), sum(rss_kib([pid]) for pid in system.pids)))
+        memory.append((round(time.monotonic() - began, 1), rss_kib(system.pids)))
         time.sleep(5)
     seen = load.finish()
     figures = seen.figures["total"]["chat"]

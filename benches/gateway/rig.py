@@ -137,10 +137,10 @@ class Rig:
         path.write_text(text)
         return path
 
-    def render_weir(self, template: str, port: int) -> Path:
+    def render_weir(self, template: str | Path, port: int, **values: object) -> Path:
         """A configuration of Weir, with the file of keys that those with authentication read."""
         keys = self.render("keys.yaml", port=port, digest=hashlib.sha256(KEY.encode()).hexdigest())
-        return self.render(template, port=port, admin=free_port(), keys=keys)
+        return self.render(template, port=port, admin=free_port(), keys=keys, **values)
 
     def spawn(
         self, name: str, command: list[str], core: str, port: int, version: str = "", seconds: float = 10.0
