@@ -87,22 +87,11 @@ listens "$port"
 before to-nghttpd-tls "https://127.0.0.1:$port" http2; files nghttpd-h2
 
 clear=$(free_port) tls=$(free_port)
-cat >"$tmp/nginx.conf" <<NGINX
-$([ "$(id -u)" != 0 ] || echo "user root;")
-worker_processes 1;
-pid $tmp/nginx.pid;
-error_log $tmp/nginx.log;
-events { worker_connections 1024; }
-http {
-  access_log off;
+start_nginx "$tls" <<NGINX
   root $tmp/files;
   server { listen 127.0.0.1:$clear; }
   server { listen 127.0.0.1:$tls ssl http2; ssl_certificate $tmp/localhost.pem; ssl_certificate_key $tmp/localhost.key; }
-}
 NGINX
-nginx -c "$tmp/nginx.conf" -e "$tmp/nginx.log" -g 'daemon off;' >"$tmp/nginx.out" 2>&1 &
-started+=($!)
-listens "$tls"
 before to-nginx "http://127.0.0.1:$clear" http1; files nginx-http1
 before to-nginx-tls "https://127.0.0.1:$tls" http2; files nginx-h2
 count_line "$passed" "$failed" "$skipped"

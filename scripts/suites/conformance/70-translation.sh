@@ -14,14 +14,7 @@ start node-reader '' node "$here/translation/reader.mjs"; node_reader=$url
 start nginx-upstream '' "$go_programs/peers" reader
 chmod a+rx "$tmp"
 port=$(free_port)
-cat >"$tmp/nginx.conf" <<NGINX
-$([ "$(id -u)" != 0 ] || echo "user root;")
-worker_processes 1;
-pid $tmp/nginx.pid;
-error_log $tmp/nginx.log;
-events { worker_connections 1024; }
-http {
-  access_log off;
+start_nginx "$port" <<NGINX
   client_body_temp_path $tmp/bodies;
   client_max_body_size 0;
   client_header_buffer_size 64k;
@@ -42,11 +35,7 @@ http {
       proxy_busy_buffers_size 512k;
     }
   }
-}
 NGINX
-nginx -c "$tmp/nginx.conf" -e "$tmp/nginx.log" -g 'daemon off;' >"$tmp/nginx.out" 2>&1 &
-started+=($!)
-listens "$port"
 step requests "$python" "$here/translation/run_requests.py" "$weir" "$tmp/requests" \
   --reader "go=$go_reader" --reader "node=$node_reader" --reader "nginx=http://127.0.0.1:$port" "$@"
 grep -E '^ok' "$logs/$suite-requests.log" || true

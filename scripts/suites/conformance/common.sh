@@ -55,6 +55,18 @@ upstream() {
   need_go_programs "$here/peers" weir.dev/conformance/peers
   start "$name" '' "$go_programs/peers" upstream "$@"
 }
+# start_nginx PORT: nginx with the body of an `http` block on standard input, which listens on this port.
+start_nginx() {
+  {
+    [ "$(id -u)" != 0 ] || echo "user root;"
+    printf 'worker_processes 1;\npid %s/nginx.pid;\nerror_log %s/nginx.log;\nevents { worker_connections 1024; }\nhttp {\n  access_log off;\n' "$tmp" "$tmp"
+    cat
+    echo "}"
+  } >"$tmp/nginx.conf"
+  nginx -c "$tmp/nginx.conf" -e "$tmp/nginx.log" -g 'daemon off;' >"$tmp/nginx.out" 2>&1 &
+  started+=($!)
+  listens "$1"
+}
 # free_port: nghttpd and nginx do not say which port they chose; a port that was free a moment ago.
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 # listens PORT

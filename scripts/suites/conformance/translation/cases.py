@@ -182,11 +182,11 @@ BAD_TRAILERS = [
 ]  # fmt: skip
 
 
-class Generator:
-    """Each case has a random generator of its own: a case can be made again by its number."""
+class Chance:
+    """What happens in one case: it has a random generator of its own, and can be made again by its part and its number."""
 
-    def __init__(self, seed, number):
-        self.random = random.Random(f"{seed}/{number}")
+    def __init__(self, seed, part, number):
+        self.random = random.Random(f"{seed}/{part}/{number}")
         self.number = number
 
     def some(self, chance):
@@ -195,6 +195,20 @@ class Generator:
     def pick(self, options):
         return self.random.choice(options)
 
+    def tamper(self, data, most, reach, pieces):
+        """Up to so many times, bytes up to `reach` are added, lost or changed."""
+        for _ in range(self.random.randrange(1, most + 1)):
+            at = self.random.randrange(min(len(data), reach) + 1)
+            kind = self.random.randrange(3)
+            if kind == 0:
+                data[at:at] = self.pick(pieces)
+            elif kind == 1:
+                del data[at : at + self.random.randrange(1, 5)]
+            else:
+                data[at : at + 1] = bytes([self.random.randrange(256)])
+
+
+class Generator(Chance):
     def body(self):
         if self.some(0.75):
             return self.pick(BODIES)

@@ -21,9 +21,6 @@ class Reader:
         host, port = url.split("//")[1].split(":")
         self.name, self.address, self.deadline = name, (host, int(port)), deadline
 
-    def has_trailers(self):
-        return self.name != "nginx"
-
     def read(self, data, is_whole=True):
         """The readings of what `data` holds, then "sentinel" or the status that this reader refused it with."""
         received = b""

@@ -1,9 +1,8 @@
 """Responses of an HTTP/1.1 upstream: a generator that repeats for a seed, and a table of odd ones."""
 
 import dataclasses
-import random
 
-from cases import BODIES
+from cases import BODIES, Chance
 
 # Behind a response: what must never reach a client.
 EVIL = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nEVIL"
@@ -63,20 +62,11 @@ NAMES = [
     b"age",
 ]
 VALUES = [b"1", b"", b"a b", b"a\tb", b"\xc3\xa9", b"\xff", b"chunked", b"a, b", b"0", b"HTTP/1.1 200 OK", b"v" * 3000]
+PIECES = [b"\r\n", b"\n", b"\r", b"\0", b" ", b"0\r\n\r\n", b";", b"Content-Length: 5\r\n", b"Transfer-Encoding: chunked\r\n", b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 100 X\r\n\r\n", EVIL]  # fmt: skip
 STATUSES = [200, 200, 200, 201, 206, 299, 301, 400, 404, 418, 500, 503, 204, 304]
 
 
-class Generator:
-    def __init__(self, seed, number):
-        self.random = random.Random(f"{seed}/response/{number}")
-        self.number = number
-
-    def some(self, chance):
-        return self.random.random() < chance
-
-    def pick(self, options):
-        return self.random.choice(options)
-
+class Generator(Chance):
     def line(self, name, value):
         blank = self.pick([b"", b" ", b" ", b"  ", b"\t"])
         return self.pick([name, name.title(), name.upper()]) + b":" + blank + value + self.pick([b"", b"", b" "])
@@ -162,30 +152,7 @@ class Generator:
 
     def tampered(self, response):
         data = bytearray(response.data[:4000])
-        for _ in range(self.random.randrange(1, 3)):
-            at = self.random.randrange(min(len(data), 300) + 1)
-            kind = self.random.randrange(3)
-            if kind == 0:
-                data[at:at] = self.pick(
-                    [
-                        b"\r\n",
-                        b"\n",
-                        b"\r",
-                        b"\0",
-                        b" ",
-                        b"0\r\n\r\n",
-                        b";",
-                        b"Content-Length: 5\r\n",
-                        b"Transfer-Encoding: chunked\r\n",
-                        b"HTTP/1.1 200 OK\r\n\r\n",
-                        b"HTTP/1.1 100 X\r\n\r\n",
-                        EVIL,
-                    ]
-                )
-            elif kind == 1:
-                del data[at : at + self.random.randrange(1, 5)]
-            else:
-                data[at : at + 1] = bytes([self.random.randrange(256)])
+        self.tamper(data, 2, 300, PIECES)
         # Without the end of the connection, the gateway waits for the rest of some.
         return UpstreamResponse(
             "tampered", response.method, bytes(data), None, not self.some(0.03), self.random.randrange(len(data) + 1)

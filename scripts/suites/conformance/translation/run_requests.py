@@ -162,8 +162,7 @@ def agree(found):
 
 
 def http2_case(seed, number):
-    generator = Generator(seed, f"h2/{number}")
-    generator.number = number
+    generator = Generator(seed, "h2", number)
     requests = [generator.http2() for _ in range(generator.pick(BATCHES))]
     if any(dict(request.fields).get(b":method") not in COMMON for request in requests):
         # A method that a parser does not know ends what it reads of a connection.
@@ -174,8 +173,7 @@ def http2_case(seed, number):
 
 
 def http1_case(seed, number):
-    generator = Generator(seed, f"h1/{number}")
-    generator.number = number
+    generator = Generator(seed, "h1", number)
     request = generator.http1()
     while not is_plain_http1(request):
         request = generator.http1()
@@ -191,27 +189,16 @@ PIECES = [b"\r\n", b"\n", b"\r", b"\0", b" ", b"\t", b"0\r\n\r\n", b";", b",", b
 
 def tampered_case(seed, number):
     """A request of HTTP/1.1, or a published one, of which bytes were lost, changed or added: whatever arrives is read alike."""
-    generator = Generator(seed, f"tampered/{number}")
-    generator.number = number
-    random = generator.random
+    generator = Generator(seed, "tampered", number)
     text = generator.http1().text() if generator.some(0.6) else generator.pick(published.REFUSED_HTTP1)[1]
     text = bytearray(text[:2000] + (published.SMUGGLED if generator.some(0.5) else b""))
-    for _ in range(random.randrange(1, 4)):
-        at = random.randrange(len(text) + 1)
-        kind = random.randrange(3)
-        if kind == 0:
-            text[at:at] = generator.pick(PIECES)
-        elif kind == 1:
-            del text[at : at + random.randrange(1, 5)]
-        else:
-            text[at : at + 1] = bytes([random.randrange(256)])
+    generator.tamper(text, 3, len(text), PIECES)
     return Case(f"tampered/{number}", send_http1(bytes(text)), [], repr(bytes(text)), agreement=True, may_be_late=True)
 
 
 def tampered_http2_case(seed, number):
     """The same with frames: what is lost of them, or changed, is in a frame's head, in HPACK or in what it carries."""
-    generator = Generator(seed, f"frames/{number}")
-    generator.number = number
+    generator = Generator(seed, "frames", number)
     random = generator.random
     items = [item for stream in (1, 3) for item in generator.http2().frames(stream)]
     data = bytearray(b"".join(items)[:40_000])

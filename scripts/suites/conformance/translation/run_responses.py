@@ -186,7 +186,7 @@ def cases(seed, count):
     for number, response in enumerate(table()):
         yield number, f"response/{response.name}", response
     for number in range(count):
-        yield number, f"response/{number}", Generator(seed, number).some_response()
+        yield number, f"response/{number}", Generator(seed, "response", number).some_response()
 
 
 def run_worker(chosen, index):
