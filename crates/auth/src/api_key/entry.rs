@@ -9,8 +9,6 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::fields::shown;
-
 /// One key of the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -125,6 +123,11 @@ pub(super) fn seconds(text: &str) -> Result<i64, String> {
     OffsetDateTime::parse(&whole, &Rfc3339)
         .map(OffsetDateTime::unix_timestamp)
         .map_err(|_| format!("`{}` is not a time such as 2027-01-31 or 2027-01-31T12:00:00Z", shown(text)))
+}
+
+/// The start of a text, which may be anything.
+pub(super) fn shown(text: &str) -> String {
+    text.chars().take(40).flat_map(char::escape_debug).collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::entry::Entry;
+use super::entry::{Entry, shown};
 
 /// A hash with more fields is no entry.
 pub const MOST_FIELDS: usize = 256;
@@ -101,11 +101,6 @@ impl Entry {
         }
         Ok(entry)
     }
-}
-
-/// The start of a text, which may be anything.
-pub(super) fn shown(text: &str) -> String {
-    text.chars().take(40).flat_map(char::escape_debug).collect()
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
+use crate::runtime::seldom::OnceAMinute;
+
 /// After an error reply the state is degraded for so long, though other calls may succeed.
 const REFUSED_MS: u64 = 5_000;
-/// Error replies are logged so often at most.
-const LOG_MS: u64 = 60_000;
 
 /// What a connection is for. Each use has connections of its own, so that a large body never delays a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,15 +66,15 @@ pub(super) struct Health {
     /// Whether the log says that it is degraded.
     announced: AtomicBool,
     started: Instant,
-    /// Milliseconds since `started` of the last error reply, and of the last one that was logged; 0 for none.
+    /// Milliseconds since `started` of the last error reply; 0 for none.
     refused_ms: AtomicU64,
-    logged_ms: AtomicU64,
+    refusals: OnceAMinute,
 }
 
 impl Health {
     pub(super) fn new(purpose: Purpose, servers: String) -> Self {
-        let (links, down, announced, refused_ms, logged_ms) = Default::default();
-        Health { purpose, servers, links, down, announced, started: Instant::now(), refused_ms, logged_ms }
+        let (links, down, announced, refused_ms, refusals) = Default::default();
+        Health { purpose, servers, links, down, announced, started: Instant::now(), refused_ms, refusals }
     }
 
     pub(super) fn state(&self) -> State {
@@ -96,11 +96,8 @@ impl Health {
 
     /// Redis refused to execute a command, though it is there.
     pub(super) fn refused(&self, error: &str) {
-        let now = self.now_ms();
-        self.refused_ms.store(now, Relaxed);
-        let last = self.logged_ms.load(Relaxed);
-        let is_due = last == 0 || now >= last + LOG_MS;
-        if is_due && self.logged_ms.compare_exchange(last, now, Relaxed, Relaxed).is_ok() {
+        self.refused_ms.store(self.now_ms(), Relaxed);
+        if self.refusals.pass() {
             let (purpose, servers) = (self.purpose.name(), &*self.servers);
             tracing::warn!(purpose, servers, error, "Redis refuses commands; this is logged once a minute at most");
         }

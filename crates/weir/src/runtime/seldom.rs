@@ -1,11 +1,13 @@
 //! Log lines that could come with every request.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::clock;
 
 /// Time between two lines.
 const INTERVAL_NS: u64 = 10_000_000_000;
+const MINUTE_NS: u64 = 60_000_000_000;
 
 /// Lets one line pass every 10 s and counts the others.
 #[derive(Debug, Default)]
@@ -27,6 +29,21 @@ impl Seldom {
     }
 }
 
+/// Lets one line of all workers pass every minute.
+#[derive(Debug, Default)]
+pub struct OnceAMinute {
+    /// When the next one is due.
+    next_ns: AtomicU64,
+}
+
+impl OnceAMinute {
+    /// Whether to write a line now.
+    pub fn pass(&self) -> bool {
+        let (now, next) = (clock::now_ns(), self.next_ns.load(Relaxed));
+        now >= next && self.next_ns.compare_exchange(next, now.saturating_add(MINUTE_NS), Relaxed, Relaxed).is_ok()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,5 +55,19 @@ mod tests {
         assert_eq!((line.pass(), line.pass()), (None, None));
         line.next_ns.set(0);
         assert_eq!(line.pass(), Some(2));
+    }
+
+    #[test]
+    fn of_several_threads_one_line_passes() {
+        let line = OnceAMinute::default();
+        let passed = || {
+            std::thread::scope(|scope| {
+                let all: Vec<_> = (0..8).map(|_| scope.spawn(|| (0..100).filter(|_| line.pass()).count())).collect();
+                all.into_iter().map(|one| one.join().unwrap()).sum::<usize>()
+            })
+        };
+        assert_eq!((passed(), passed()), (1, 0));
+        line.next_ns.store(0, Relaxed);
+        assert_eq!(passed(), 1);
     }
 }

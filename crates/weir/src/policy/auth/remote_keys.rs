@@ -29,6 +29,7 @@ use crate::redis::{Client, Cmd, Event, Failure, Redis, Value, follow};
 use crate::runtime::clock;
 use crate::runtime::deadline::nanos;
 use crate::runtime::lock::lock;
+use crate::runtime::seldom::OnceAMinute;
 
 /// Keys that one authenticator holds, known and unknown ones.
 const CAPACITY: usize = 100_000;
@@ -40,8 +41,6 @@ const UNKNOWN: Duration = Duration::from_secs(5);
 const MOST_IN_FLIGHT: usize = 1_024;
 /// Of these, the share that keys of which nothing is known may have: the rest is for keys that were in use.
 const MOST_NEW_IN_FLIGHT: usize = MOST_IN_FLIGHT / 4 * 3;
-/// Entries that cannot be read are logged so often at most.
-const LOG: Duration = Duration::from_secs(60);
 /// What a message says that is about all keys.
 const EVERYTHING: &[u8] = b"*";
 
@@ -95,10 +94,10 @@ pub(super) struct RemoteKeys {
     is_followed: AtomicBool,
     /// Whether messages arrive.
     is_current: AtomicBool,
-    /// When an entry that cannot be used was logged last; 0 for never.
-    logged_ns: AtomicU64,
-    /// When a refused look-up was logged last.
-    logged_refused_ns: AtomicU64,
+    /// Lines about entries that cannot be used.
+    broken_lines: OnceAMinute,
+    /// Lines about refused look-ups.
+    refused_lines: OnceAMinute,
 }
 
 struct Shard {
@@ -153,8 +152,8 @@ impl RemoteKeys {
             outcomes: Default::default(),
             is_followed: AtomicBool::new(false),
             is_current: AtomicBool::new(false),
-            logged_ns: AtomicU64::new(0),
-            logged_refused_ns: AtomicU64::new(0),
+            broken_lines: OnceAMinute::default(),
+            refused_lines: OnceAMinute::default(),
         })
     }
 
@@ -340,7 +339,7 @@ impl RemoteKeys {
     /// Most such errors concern this command alone, so that the connection counts as serving: a cluster behind `redis://`, a command that
     /// the server does not have.
     fn log_refused(&self, error: &str) {
-        if is_due(&self.logged_refused_ns) {
+        if self.refused_lines.pass() {
             tracing::error!(
                 auth = &*self.name,
                 error,
@@ -350,7 +349,7 @@ impl RemoteKeys {
     }
 
     fn log_broken(&self, digest: &[u8; 32], problem: &str) {
-        if is_due(&self.logged_ns) {
+        if self.broken_lines.pass() {
             // Enough of the name to find it by.
             let name = format!("{}:key:{}*", self.names.0, &hex(digest)[..12]);
             tracing::error!(
@@ -360,13 +359,6 @@ impl RemoteKeys {
             );
         }
     }
-}
-
-/// Whether a line of the log is due, of those that come once in [`LOG`] at most; then the time of the last one is now.
-fn is_due(logged_ns: &AtomicU64) -> bool {
-    let (now, last) = (clock::now_ns(), logged_ns.load(Relaxed));
-    let is_due = last == 0 || now.saturating_sub(last) >= nanos(LOG);
-    is_due && logged_ns.compare_exchange(last, now, Relaxed, Relaxed).is_ok()
 }
 
 impl fmt::Debug for RemoteKeys {
