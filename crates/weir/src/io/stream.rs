@@ -322,7 +322,7 @@ pub fn poll_read<S: AsyncRead + Unpin>(
 pub const COPIED: usize = 8 * 1024;
 
 /// Bytes on their way out: a piece that was put together, then perhaps one that is shared, then a piece that is forwarded as it lies in a
-/// read buffer. All go out in one system call.
+/// read buffer. Two of them that lie behind one another go out in one system call.
 #[derive(Debug, Default)]
 pub struct Outgoing {
     /// Put together here: heads, chunk framing, small bodies.
@@ -414,7 +414,8 @@ impl Outgoing {
     }
 
     /// Writes `bytes` and the shared piece; afterwards there is neither.
-    #[cold]
+    // Apart, because most of what is written has no such piece.
+    #[inline(never)]
     fn poll_write_shared<S: AsyncWrite + Unpin>(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,7 +1,13 @@
 //! Same API on both sides: bytes pass, but for the name of the model.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
-use testkit::{DEADLINE, Upstream, Weir, answer, wait};
+use testkit::tls::TlsRelay;
+use testkit::{Certificates, DEADLINE, Upstream, Weir, answer, wait};
+use tls::names::Entry;
+use tls::server::{Listener, Options, Tickets};
+use tls::{Certificate, Names};
 
 use crate::client::{post, send};
 use crate::judge::{Verdict, judge};
@@ -152,4 +158,65 @@ fn bodies_are_held_within_the_bound_of_the_process() {
     wait::until(DEADLINE, "what was held is free", || {
         weir.admin_get("/metrics").text().contains("weir_ai_held_bytes 0")
     });
+}
+
+/// A prompt that is too large for the buffers of sockets, on its way to a provider that stops reading in the middle: the next one gets all of it,
+/// in clear text, over TLS and over HTTP/2.
+#[test]
+fn a_long_prompt_is_whole_at_the_next_provider_when_one_stops_in_the_middle() {
+    let response =
+        json!({"choices": [{"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}]});
+    let json = [("Content-Type", "application/json")];
+    let whole =
+        Upstream::builder().record_limit(32 << 20).start(move |conn, _| conn.respond(200, &json, response.to_string()));
+    let broken = Upstream::connections(|conn| {
+        conn.read_head()?;
+        for _ in 0..4 {
+            conn.read_piece()?;
+        }
+        conn.close()
+    });
+    let certificates = Certificates::localhost();
+    let certificate = Certificate::load(&certificates.certificate(), &certificates.key()).unwrap();
+    let entry = Entry { certificate, names: Vec::new(), is_default: true, policy: 0 };
+    let options = Options::new(Arc::new(Names::new(vec![entry]).unwrap()));
+    let secure = TlsRelay::terminate(Listener::new(&options, &Tickets::default()).unwrap(), whole.socket_addr());
+    let http2 = Weir::builder(env!("CARGO_BIN_EXE_weir"))
+        .config(format!(
+            "listen: [{{bind: 127.0.0.1:0, http2: prior_knowledge}}]\nupstreams: {{u: {{targets: [\"{}\"]}}}}\n\
+             routes: [{{match: {{path: /*}}, body: 32MiB, upstream: u}}]\n",
+            whole.url()
+        ))
+        .start();
+    let roots = format!("tls: {{roots: {}}}", certificates.authority().display());
+    for (name, target) in [
+        ("clear text", format!("targets: [\"{}\"]", whole.url())),
+        ("TLS", format!("targets: [\"{}\"], {roots}", secure.url())),
+        ("HTTP/2", format!("targets: [\"http://{}\"], protocol: http2", http2.addr())),
+    ] {
+        let yaml = format!(
+            "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nworkers: 1\n\
+             upstreams: {{broken: {{targets: [\"{}\"]}}, whole: {{{target}}}}}\n\
+             providers: {{broken: {{api: openai, upstream: broken}}, whole: {{api: openai, upstream: whole}}}}\n\
+             models:\n  chat:\n    candidates: [{{provider: broken, model: a}}, {{provider: whole, model: another, tier: 2}}]\n\
+             routes: [{{match: {{path: /v1/*}}, ai: {{}}}}]\n",
+            broken.url()
+        );
+        let weir = Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start();
+        let prompt: String =
+            (0..24 << 20).map(|n: u32| char::from(b'a' + (n % 23) as u8 + (n / 4099 % 3) as u8)).collect();
+        let body = json!({"messages": [{"role": "user", "content": prompt}], "model": "chat"}).to_string();
+        // The model lies in front and behind: nearly all is written from where it lies, or nearly all is copied.
+        for body in [body.clone(), format!("{{\"model\":\"chat\",{}", body[1..].replace(",\"model\":\"chat\"", ""))] {
+            whole.forget();
+            let received = post(weir.addr(), "/v1/chat/completions", &body);
+            assert_eq!((received.status, received.field("x-fallback")), (200, Some("whole")), "{name}: {received:?}");
+            let seen = whole.requests();
+            let expected = body.replace("\"chat\"", "\"another\"");
+            assert!(seen.len() == 1 && seen[0].complete && seen[0].body == expected.as_bytes(), "{name}");
+        }
+        wait::until(DEADLINE, "what was held is free", || {
+            weir.admin_get("/metrics").text().contains("weir_ai_held_bytes 0")
+        });
+    }
 }

@@ -20,7 +20,7 @@ use crate::io::stream::Outgoing;
 use crate::policy::ai::Held;
 use crate::worker::snapshot::Snapshot;
 
-/// Each body lies here once as it came, and once more as it is written to a provider.
+/// Each body lies here once as it came, and at most once more: translated, or where the last change is near its end.
 const COPIES: u64 = 2;
 
 /// Fields of clients that no provider sees: who they are to the gateway, where they come from, and what the gateway writes.
