@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2154
 # What AI routes cost: CPU per call against plain proxying, LiteLLM and Portkey; added time to the first token; 1,000 streams at once.
-need nginx
+need nginx valgrind
 need_measured
 cargo build -q --locked --profile "$BENCH_PROFILE" -p simulator
 need_program node "Node.js 20 or newer runs Portkey's gateway."

@@ -43,8 +43,12 @@ class Stage(Rig):
     def weir_with(self, kind: str, model: str = NO_MODEL) -> System:
         """Weir with `systems/weir-KIND.yaml`."""
         port = free_port()
-        conf = self.render_weir(SYSTEMS / f"weir-{kind}.yaml", port, model=model)
+        conf = self.configured(kind, port, model)
         return self.spawn(f"weir-{kind}", [self.weir, "--config", str(conf)], GATEWAY_CORE, port)
+
+    def configured(self, kind: str, port: int, model: str = NO_MODEL) -> Path:
+        """The configuration `systems/weir-KIND.yaml` for a port."""
+        return self.render_weir(SYSTEMS / f"weir-{kind}.yaml", port, model=model)
 
     def litellm(self) -> System:
         program = need("litellm", "scripts/bench installs benches/ai/requirements.txt")

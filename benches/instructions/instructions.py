@@ -8,17 +8,14 @@ The difference of a long and a short run, over the difference of their requests,
 """
 
 import argparse
-import re
-import signal
-import socket
-import subprocess
 import sys
-import tempfile
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
+from count import LONG, SHORT, Request, per_request
 from record import environment, save
-from rig import KEY, Missing, Rig, free_port, need, output, say, wait_for
+from rig import KEY, Missing, Rig, need, output, say
 
 # name: what is requested, the status of all responses but the first few, and the configuration
 ROWS = {
@@ -33,61 +30,11 @@ HEAD = (
     "Accept-Encoding: gzip, deflate\r\nX-Request-Source: bench\r\n"
     f"X-API-Key: {KEY}\r\n\r\n"
 )
-# nginx's slowest rates let single requests through.
-FIRST = 5
-SHORT, LONG = 500, 2500
 
 
-def response(reader) -> int:
-    """Reads one response; returns its status."""
-    status = int(reader.readline().split()[1])
-    length = 0
-    while (line := reader.readline()) not in (b"\r\n", b""):
-        name, _, value = line.partition(b":")
-        if name.lower() == b"content-length":
-            length = int(value)
-    reader.read(length)
-    return status
-
-
-def requests(port: int, path: str, count: int, expected: int) -> None:
-    """Sends requests over one connection."""
-    head = HEAD.format(path=path, port=port).encode()
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as client, client.makefile("rb") as reader:
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for number in range(count):
-            client.sendall(head)
-            status = response(reader)
-            if number >= FIRST and status != expected:
-                raise RuntimeError(f"request {number} of {path}: status {status}, expected {expected}")
-
-
-def collected(rig: Rig, binary: str, row: str, count: int, keep: Path) -> int:
-    """Instructions of one life of the gateway with that many requests."""
-    _, path, expected, template = ROWS[row]
-    port = free_port()
-    config = rig.render_weir(template, port)
-    command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={keep}", binary, "--config", str(config)]
-    with tempfile.TemporaryFile("w+") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-        try:
-            wait_for(port, 60)
-            requests(port, path, count, expected)
-            process.send_signal(signal.SIGTERM)
-            process.wait(60)
-        finally:
-            process.kill()
-        log.seek(0)
-        text = log.read()
-    found = re.search(r"Collected : (\d+)", text)
-    if not found:
-        raise RuntimeError(f"callgrind reported no count:\n{text[-2000:]}")
-    return int(found[1])
-
-
-def per_request(rig: Rig, binary: str, row: str, keep: Path) -> float:
-    short = collected(rig, binary, row, SHORT, Path("/dev/null"))
-    return (collected(rig, binary, row, LONG, keep) - short) / (LONG - SHORT)
+def request_of(row: str) -> Request:
+    _, path, status, _ = ROWS[row]
+    return Request(path, HEAD.replace("{path}", path).encode(), status=status)
 
 
 def main() -> None:
@@ -112,8 +59,9 @@ def main() -> None:
         rig.upstream()
         for row in rows:
             keep = arguments.keep / f"{row}.callgrind" if arguments.keep else Path("/dev/null")
-            now = per_request(rig, arguments.weir, row, keep)
-            before = per_request(rig, arguments.baseline, row, Path("/dev/null")) if arguments.baseline else None
+            configure, request = partial(rig.render_weir, ROWS[row][3]), request_of(row)
+            now = per_request(arguments.weir, configure, request, keep)
+            before = per_request(arguments.baseline, configure, request) if arguments.baseline else None
             results["rows"][row] = {"weir": now, "baseline": before}
             figures = f"{before:,.0f} | {now / before:.3f}" if before else "|"
             lines.append(f"| {ROWS[row][0]} | {now:,.0f} | {figures} |")
