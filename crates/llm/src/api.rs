@@ -77,6 +77,18 @@ impl Api {
         })
     }
 
+    /// Its name in logs and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Api::Chat => "chat",
+            Api::Completions => "completions",
+            Api::Responses => "responses",
+            Api::Embeddings => "embeddings",
+            Api::Messages => "messages",
+            Api::Gemini => "gemini",
+        }
+    }
+
     /// The provider family.
     pub fn family(self) -> Family {
         match self {

@@ -209,67 +209,83 @@ impl Lexer {
 
     /// The next token of `input` from `*at`, which is moved behind what was read; `None` when the input is used up.
     pub fn next(&mut self, input: &[u8], at: &mut usize) -> Result<Option<Token>, JsonError> {
-        loop {
-            match self.state {
-                State::Text { key, escape } => return self.text(input, at, key, escape),
-                State::Number(number) => return self.number(input, at, number),
-                State::Literal { word, matched } => return self.literal(input, at, word, matched),
-                _ => {}
+        match self.state {
+            State::Text { key, escape } => {
+                let start = *at;
+                return self.text(input, at, start, key, escape);
             }
-            while let Some(b' ' | b'\n' | b'\r' | b'\t') = input.get(*at) {
-                *at += 1;
-            }
-            let Some(&byte) = input.get(*at) else { return Ok(None) };
-            let start = *at;
-            *at += 1;
+            State::Number(number) => return self.number(input, at, number),
+            State::Literal { word, matched } => return self.literal(input, at, word, matched),
+            _ => {}
+        }
+        let mut index = *at;
+        while let Some(&byte) = input.get(index) {
+            let start = index;
+            index += 1;
+            // Moved at once: errors name the byte.
+            *at = index;
             let single = |kind| Ok(Some(Token { kind, start, end: start + 1 }));
-            match (self.state, byte) {
-                (State::AfterValue, _) if self.depth == 0 => return Err(JsonError::TrailingBytes),
-                (State::AfterValue, b',') => {
+            match byte {
+                b' ' | b'\n' | b'\r' | b'\t' => {}
+                b'"' => match self.state {
+                    State::FirstKey | State::NextKey => return self.open_text(input, at, true),
+                    State::Value | State::FirstItem => return self.open_text(input, at, false),
+                    _ => return self.unexpected(),
+                },
+                b':' if self.state == State::Colon => self.state = State::Value,
+                b',' if self.state == State::AfterValue && self.depth > 0 => {
                     self.state = if self.in_object() { State::NextKey } else { State::Value };
                 }
-                (State::AfterValue | State::FirstKey, b'}') if self.in_object() => {
+                b'}' if self.in_object() && matches!(self.state, State::AfterValue | State::FirstKey) => {
                     self.close();
                     return single(TokenKind::ObjectEnd);
                 }
-                (State::AfterValue | State::FirstItem, b']') if !self.in_object() => {
+                b']' if self.in_array() && matches!(self.state, State::AfterValue | State::FirstItem) => {
                     self.close();
                     return single(TokenKind::ArrayEnd);
                 }
-                (State::FirstKey | State::NextKey, b'"') => self.open_text(true),
-                (State::Colon, b':') => self.state = State::Value,
-                (State::Value | State::FirstItem, _) => match byte {
-                    b'{' => {
-                        self.open(true)?;
-                        return single(TokenKind::ObjectStart);
-                    }
-                    b'[' => {
-                        self.open(false)?;
-                        return single(TokenKind::ArrayStart);
-                    }
-                    b'"' => self.open_text(false),
-                    b't' => self.state = State::Literal { word: Literal::True, matched: 1 },
-                    b'f' => self.state = State::Literal { word: Literal::False, matched: 1 },
-                    b'n' => self.state = State::Literal { word: Literal::Null, matched: 1 },
-                    b'-' | b'0'..=b'9' => {
-                        let number = match byte {
-                            b'-' => Number::Minus,
-                            b'0' => Number::Zero,
-                            _ => Number::Integer,
-                        };
-                        self.first = true;
-                        *at = start;
-                        return self.number_from(input, at, start + 1, number);
-                    }
-                    _ => return Err(JsonError::Syntax),
-                },
+                _ if !matches!(self.state, State::Value | State::FirstItem) => return self.unexpected(),
+                b'{' => {
+                    self.open(true)?;
+                    return single(TokenKind::ObjectStart);
+                }
+                b'[' => {
+                    self.open(false)?;
+                    return single(TokenKind::ArrayStart);
+                }
+                b'-' | b'0'..=b'9' => {
+                    let number = match byte {
+                        b'-' => Number::Minus,
+                        b'0' => Number::Zero,
+                        _ => Number::Integer,
+                    };
+                    self.first = true;
+                    *at = start;
+                    return self.number_from(input, at, index, number);
+                }
+                b't' => return self.literal(input, at, Literal::True, 1),
+                b'f' => return self.literal(input, at, Literal::False, 1),
+                b'n' => return self.literal(input, at, Literal::Null, 1),
                 _ => return Err(JsonError::Syntax),
             }
         }
+        *at = index;
+        Ok(None)
     }
 
     fn in_object(&self) -> bool {
         self.objects & 1 == 1
+    }
+
+    fn in_array(&self) -> bool {
+        self.depth > 0 && !self.in_object()
+    }
+
+    /// A byte that cannot be here.
+    #[cold]
+    fn unexpected(&self) -> Result<Option<Token>, JsonError> {
+        let is_over = self.depth == 0 && self.state == State::AfterValue;
+        Err(if is_over { JsonError::TrailingBytes } else { JsonError::Syntax })
     }
 
     fn open(&mut self, object: bool) -> Result<(), JsonError> {
@@ -288,21 +304,35 @@ impl Lexer {
         self.state = State::AfterValue;
     }
 
-    fn open_text(&mut self, key: bool) {
-        self.state = State::Text { key, escape: Escape::None };
+    /// A string whose quote was read. Most are short, plain and whole.
+    fn open_text(&mut self, input: &[u8], at: &mut usize, key: bool) -> Result<Option<Token>, JsonError> {
+        let start = *at;
+        let end = start + plain_prefix(&input[start..]);
+        if input.get(end) == Some(&b'"') {
+            *at = end + 1;
+            self.state = if key { State::Colon } else { State::AfterValue };
+            let part = Fragment { first: true, last: true, escaped: false };
+            return Ok(Some(Token {
+                kind: if key { TokenKind::Key(part) } else { TokenKind::String(part) },
+                start,
+                end,
+            }));
+        }
         self.first = true;
         self.escaped = false;
+        self.text(input, at, end, key, Escape::None)
     }
 
+    /// Goes on with a string at `end`; the fragment starts at `*at`.
     fn text(
         &mut self,
         input: &[u8],
         at: &mut usize,
+        mut end: usize,
         key: bool,
         mut escape: Escape,
     ) -> Result<Option<Token>, JsonError> {
         let start = *at;
-        let mut end = start;
         let token = |lexer: &mut Self, end, last| {
             let part = Fragment { first: std::mem::take(&mut lexer.first), last, escaped: lexer.escaped };
             Token { kind: if key { TokenKind::Key(part) } else { TokenKind::String(part) }, start, end }
@@ -398,8 +428,18 @@ impl Lexer {
 const LOW: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
+/// Bytes of a string that are looked at by words, before the vector instructions that long strings are worth.
+const SHORT: usize = 32;
+
 /// The length of what needs no look inside a string: no quote, no backslash, no control character. Prompts are mostly that.
 fn plain_prefix(bytes: &[u8]) -> usize {
+    let (short, long) = bytes.split_at(bytes.len().min(SHORT));
+    let plain = plain_words(short);
+    if plain < SHORT { plain } else { plain + plain_blocks(long) }
+}
+
+#[inline(never)]
+fn plain_blocks(bytes: &[u8]) -> usize {
     let (blocks, _) = bytes.as_chunks::<32>();
     // Without a branch for each byte, so that it becomes vector instructions.
     let needs_look = |block: &[u8; 32]| block.iter().fold(0, |marks, &byte| marks | u8::from(ends_plain(byte)));
@@ -408,7 +448,7 @@ fn plain_prefix(bytes: &[u8]) -> usize {
 }
 
 fn ends_plain(byte: u8) -> bool {
-    // `|` and not `||`: see `plain_prefix`.
+    // `|` and not `||`: see `plain_blocks`.
     (byte < 0x20) | (byte == b'"') | (byte == b'\\')
 }
 
@@ -417,13 +457,13 @@ fn plain_words(bytes: &[u8]) -> usize {
     let (words, rest) = bytes.as_chunks::<8>();
     let equal = |word: u64, byte: u8| {
         let x = word ^ (LOW * u64::from(byte));
-        x.wrapping_sub(LOW) & !x & HIGH
+        x.wrapping_sub(LOW) & !x
     };
     for (i, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
-        let control = word.wrapping_sub(LOW * 0x20) & !word & HIGH;
+        let control = word.wrapping_sub(LOW * 0x20) & !word;
         // a borrow can only mark bytes above a true match, so the lowest mark is right
-        let marks = control | equal(word, b'"') | equal(word, b'\\');
+        let marks = (control | equal(word, b'"') | equal(word, b'\\')) & HIGH;
         if marks != 0 {
             return i * 8 + (marks.trailing_zeros() / 8) as usize;
         }

@@ -36,8 +36,6 @@ pub(super) enum Node {
     ErrorMessage,
     ErrorType,
     ErrorCode,
-    Id,
-    Model,
     /// `type` of an event.
     Type,
     /// Anthropic's `message`, Responses' `response`.
@@ -104,8 +102,6 @@ fn openai(node: Node, key: &[u8]) -> Node {
     match (node, key) {
         (Node::Root, b"choices") => Node::Choices,
         (Node::Root, b"usage") => Node::Usage,
-        (Node::Root, b"id") => Node::Id,
-        (Node::Root, b"model") => Node::Model,
         // some servers send `{"object":"error","message":...}`
         (Node::Root, b"object") => Node::Type,
         (Node::Root, b"message") => Node::ErrorMessage,
@@ -127,8 +123,6 @@ fn anthropic(node: Node, key: &[u8]) -> Node {
     match (node, key) {
         (Node::Root, b"type") => Node::Type,
         (Node::Root, b"message") => Node::Message,
-        (Node::Root | Node::Message, b"id") => Node::Id,
-        (Node::Root | Node::Message, b"model") => Node::Model,
         (Node::Root | Node::Message, b"usage") => Node::Usage,
         (Node::Root | Node::Message, b"content") => Node::Blocks,
         (Node::Root | Node::Message | Node::Delta, b"stop_reason") => Node::EndReason,
@@ -150,8 +144,6 @@ fn responses(node: Node, key: &[u8]) -> Node {
         // an `error` event has them beside its type
         (Node::Root, b"message") => Node::ErrorMessage,
         (Node::Root, b"code") => Node::ErrorCode,
-        (Node::Root | Node::Message, b"id") => Node::Id,
-        (Node::Root | Node::Message, b"model") => Node::Model,
         (Node::Root | Node::Message, b"usage") => Node::Usage,
         (Node::Root | Node::Message, b"status") => Node::Status,
         (Node::Root | Node::Message, b"output") => Node::Blocks,
@@ -167,8 +159,6 @@ fn gemini(node: Node, key: &[u8]) -> Node {
     match (node, key) {
         (Node::Root, b"candidates") => Node::Choices,
         (Node::Root, b"usageMetadata") => Node::Usage,
-        (Node::Root, b"responseId") => Node::Id,
-        (Node::Root, b"modelVersion") => Node::Model,
         (Node::Root, b"promptFeedback") => Node::Feedback,
         (Node::Feedback, b"blockReason") => Node::BlockReason,
         (Node::Choice, b"index") => Node::Index,

@@ -1,5 +1,7 @@
 //! Reads one response body, or the data of one event, fed in any split.
 
+use std::borrow::Cow;
+
 use super::node::Node;
 use super::{EndReason, Usage};
 use crate::Api;
@@ -47,10 +49,6 @@ pub struct Facts {
     pub usage: Usage,
     /// An error that it reports.
     pub error: Option<UpstreamError>,
-    /// The response's id.
-    pub id: String,
-    /// The model that responds.
-    pub model: String,
 }
 
 impl Facts {
@@ -196,20 +194,18 @@ impl ResponseReader {
             _ => self.open.get(depth - 1).copied().unwrap_or((Node::Other, true)),
         };
         if let TokenKind::Key(part) = token.kind {
-            if part.first {
-                self.key.clear();
+            // Names that come in one piece, nearly all, are not copied.
+            let is_whole = part.first && part.last;
+            if !is_whole {
+                if part.first {
+                    self.key.clear();
+                }
+                keep(&mut self.key, bytes);
             }
-            keep(&mut self.key, bytes);
             if part.last {
-                self.member = if depth > DEPTH {
-                    Node::Other
-                } else if part.escaped {
-                    let mut name = Vec::new();
-                    let _ = unescape_into(&self.key, &mut name);
-                    container.child(self.api, &name)
-                } else {
-                    container.child(self.api, &self.key)
-                };
+                let name = if is_whole { bytes } else { self.key.as_slice() };
+                let name = if part.escaped { plain(name) } else { Cow::Borrowed(name) };
+                self.member = if depth > DEPTH { Node::Other } else { container.child(self.api, &name) };
             }
             return;
         }
@@ -237,19 +233,23 @@ impl ResponseReader {
                     self.end_choice();
                 }
             }
-            TokenKind::String(part) => {
-                if part.first {
-                    self.text.clear();
+            TokenKind::String(part) => match node {
+                Node::Text | Node::ToolCalls | Node::Media => self.filled(node, !bytes.is_empty()),
+                Node::Other => {}
+                _ if part.first && part.last => self.string(node, &bytes[..bytes.len().min(KEPT)]),
+                _ => {
+                    if part.first {
+                        self.text.clear();
+                    }
+                    keep(&mut self.text, bytes);
+                    if part.last {
+                        let text = std::mem::take(&mut self.text);
+                        self.string(node, &text);
+                        self.text = text;
+                    }
                 }
-                match node {
-                    Node::Text | Node::ToolCalls | Node::Media => self.filled(node, !bytes.is_empty()),
-                    Node::Other => {}
-                    _ => keep(&mut self.text, bytes),
-                }
-                if part.last {
-                    self.string(node);
-                }
-            }
+            },
+            TokenKind::Number(part) if part.first && part.last => self.number(node, bytes),
             TokenKind::Number(part) => {
                 if part.first {
                     self.text.clear();
@@ -257,7 +257,9 @@ impl ResponseReader {
                 keep(&mut self.text, bytes);
                 // the last fragment is empty if the number ended with the input before
                 if part.last {
-                    self.number(node);
+                    let text = std::mem::take(&mut self.text);
+                    self.number(node, &text);
+                    self.text = text;
                 }
             }
             TokenKind::Bool(_) | TokenKind::Null | TokenKind::Key(_) => {}
@@ -300,10 +302,10 @@ impl ResponseReader {
         }
     }
 
-    fn string(&mut self, node: Node) {
+    fn string(&mut self, node: Node, text: &[u8]) {
         match node {
             Node::EndReason => {
-                let reason = EndReason::of(self.api, lossy(&self.text).as_bytes());
+                let reason = EndReason::of(self.api, &plain(text));
                 self.facts.end_reason = Some(reason);
                 self.ended = true;
                 if matches!(self.api, Api::Messages) {
@@ -315,7 +317,7 @@ impl ResponseReader {
                 self.facts.end_reason = Some(EndReason::ContentFilter);
                 self.facts.ended = u128::MAX;
             }
-            Node::Status => match self.text.as_slice() {
+            Node::Status => match text {
                 b"completed" => {
                     self.facts.end_reason.get_or_insert(EndReason::Stop);
                     self.facts.ended |= 1;
@@ -331,44 +333,45 @@ impl ResponseReader {
                 }
                 _ => {}
             },
-            Node::Type => self.event_type.clone_from(&self.text),
+            Node::Type => {
+                self.event_type.clear();
+                self.event_type.extend_from_slice(text);
+            }
             Node::BlockType => {
                 // a text block starts empty, a message or reasoning item too
                 let announces = matches!(
-                    self.text.as_slice(),
+                    text,
                     b"text" | b"thinking" | b"message" | b"reasoning" | b"output_text" | b"summary_text"
                 );
                 self.facts.content |= !announces;
-                self.facts.tool_call |= self.text.ends_with(b"tool_use") || self.text.ends_with(b"_call");
+                self.facts.tool_call |= text.ends_with(b"tool_use") || text.ends_with(b"_call");
             }
             Node::Error => {
-                let message = lossy(&self.text);
+                let message = lossy(text);
                 self.facts.error.get_or_insert_default().message = message;
             }
             Node::ErrorMessage => {
-                self.message = lossy(&self.text);
+                self.message = lossy(text);
                 if let Some(error) = self.facts.error.as_mut() {
                     error.message.clone_from(&self.message);
                 }
             }
             Node::ErrorCode => {
-                self.code = lossy(&self.text);
+                self.code = lossy(text);
                 if let Some(error) = self.facts.error.as_mut() {
                     error.code.clone_from(&self.code);
                 }
             }
             Node::ErrorType => {
-                let kind = lossy(&self.text);
+                let kind = lossy(text);
                 self.facts.error.get_or_insert_default().kind = kind;
             }
-            Node::Id => self.facts.id = lossy(&self.text),
-            Node::Model => self.facts.model = lossy(&self.text),
             _ => {}
         }
     }
 
-    fn number(&mut self, node: Node) {
-        let value = std::str::from_utf8(&self.text).ok().and_then(|text| {
+    fn number(&mut self, node: Node, text: &[u8]) {
+        let value = std::str::from_utf8(text).ok().and_then(|text| {
             text.parse()
                 .ok()
                 .or_else(|| text.parse::<f64>().ok().filter(|value| *value >= 0.0).map(|value| value as u64))
@@ -400,9 +403,17 @@ fn keep(buffer: &mut Vec<u8>, bytes: &[u8]) {
     buffer.extend_from_slice(&bytes[..bytes.len().min(room)]);
 }
 
-/// The text of a raw string that may have been cut.
-fn lossy(raw: &[u8]) -> String {
+/// The bytes of a raw string; of one that has invalid escapes, or was cut in one, those before it.
+fn plain(raw: &[u8]) -> Cow<'_, [u8]> {
+    if !raw.contains(&b'\\') {
+        return Cow::Borrowed(raw);
+    }
     let mut text = Vec::with_capacity(raw.len());
     let _ = unescape_into(raw, &mut text);
-    String::from_utf8_lossy(&text).into_owned()
+    Cow::Owned(text)
+}
+
+/// The text of a raw string that may have been cut.
+fn lossy(raw: &[u8]) -> String {
+    String::from_utf8_lossy(&plain(raw)).into_owned()
 }

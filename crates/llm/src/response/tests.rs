@@ -223,7 +223,6 @@ fn usage_of_each_api() {
         r#"{"type":"response.completed","response":{"id":"r","model":"m","usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":8},"output_tokens":7}}}"#,
     );
     assert_eq!(responses.usage, Usage { input: Some(9), output: Some(7), cached: Some(8), ..Usage::default() });
-    assert_eq!((responses.id.as_str(), responses.model.as_str()), ("r", "m"));
 }
 
 #[test]
