@@ -10,7 +10,7 @@ BUILT = $(CARGO_TARGET_DIR)/$(patsubst dev,debug,$(PROFILE))
 PROGRAMS = $(if $(filter dev,$(PROFILE)),--workspace --bin weir --bin gauge --example describe,-p weir -p gauge)
 
 .DEFAULT_GOAL := help
-.PHONY: help run services build dist install uninstall deb test test-pages test-fast lint conformance conformance-kubernetes bench perf-baseline perf-cached perf-report perf-all producers producers-sqlx fuzz kills soak clean
+.PHONY: help run services build dist install uninstall deb test test-pages test-fast lint conformance conformance-kubernetes bench perf-baseline perf-cached perf-report perf-all producers producers-sqlx fuzz kills books soak clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -88,6 +88,9 @@ fuzz: ## fuzz every parser for FUZZ_SECONDS each (default 60)
 
 kills: ## kill a campaign of gauge at KILLS (default 50) random moments, and complete it each time (minutes)
 	GAUGE_KILLS="$(or $(KILLS),50)" cargo test --locked -p gauge --test run -- run::killed --nocapture
+
+books: ## BOOKS_CALLS (default 1000000) calls of models with faults and disconnects: what is settled must be what was reported (minutes)
+	BOOKS_CALLS="$(or $(BOOKS_CALLS),1000000)" cargo test --locked -p weir --test ai -- --ignored --nocapture the_books_of_a_million_calls_balance
 
 soak: ## long runs: hours of load, reloads and faults
 	@scripts/soak
