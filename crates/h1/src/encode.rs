@@ -141,8 +141,8 @@ pub fn end_request_line_1_0(out: &mut Vec<u8>) {
 /// The response that requests the body (RFC 9110 section 15.2.1).
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// Appends what of `value` is text.
-fn text(out: &mut Vec<u8>, value: &[u8]) {
+/// Appends what of `value` may be in a field: without control bytes but HTAB.
+pub fn text(out: &mut Vec<u8>, value: &[u8]) {
     if find_control(value, 0) == value.len() {
         out.extend_from_slice(value);
     } else {

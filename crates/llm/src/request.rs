@@ -8,12 +8,14 @@ mod error;
 mod member;
 mod prefix;
 mod scan;
+mod strings;
 
 pub use edit::{Edit, Edits, Wanted};
 pub use error::{Defect, RequestError};
 pub use member::Member;
 pub use prefix::{BLOCK_BYTES, MAX_BLOCKS, PrefixHashes};
 pub use scan::{RequestScan, scan};
+pub use strings::StringsOf;
 
 #[cfg(test)]
 mod tests;

@@ -48,6 +48,6 @@ pub(super) fn route() -> Route {
     let mut route = Route::at(raw::Path(PathPattern::Prefix("/v1/".into())));
     route.name = Some(raw::text::Name("ai".to_owned()).into());
     let default_model = OrNone::Some(At::from(MODELS[0].1.to_owned()));
-    route.ai = Some(raw::RouteAi { models: Vec::new(), default_model }.into());
+    route.ai = Some(raw::RouteAi { default_model, ..raw::RouteAi::default() }.into());
     route
 }

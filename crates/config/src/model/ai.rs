@@ -131,4 +131,6 @@ pub struct RouteAi {
     pub default_model: Option<ModelId>,
     /// Upstreams of all candidates, each once.
     pub upstreams: Vec<UpstreamId>,
+    /// What is replaced in prompts.
+    pub redact: Vec<llm::redact::Pattern>,
 }

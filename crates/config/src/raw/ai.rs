@@ -5,11 +5,12 @@ use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
 
+use llm::redact::Pattern;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::shape::{At, Map, OrNone};
-use super::text::FieldValue;
+use super::text::{FieldValue, text_type};
 use super::units::{Size, Time};
 use super::word::{WordOr, word_or};
 
@@ -223,11 +224,38 @@ impl Default for ModelTimeouts {
 
 /// What an AI route serves.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields, expecting = "a mapping of `models` and `default_model`")]
+#[serde(default, deny_unknown_fields, expecting = "a mapping of `models`, `default_model` and `redact`")]
 pub struct RouteAi {
     /// Models that the route serves; absent: all of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<At<String>>,
     /// Model for requests that name one which no model of the route has, or none.
     pub default_model: OrNone<At<String>>,
+    /// Personal data that is replaced in prompts before a provider sees them, in this order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub redact: Vec<Redaction>,
+}
+
+/// What is searched for in prompts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redaction(pub Pattern);
+
+text_type!(
+    Redaction,
+    "Redaction",
+    r"^(email|phone|card|iban|/.+/)$",
+    "`email`, `phone`, `card`, `iban`, or a regular expression between slashes"
+);
+
+impl FromStr for Redaction {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse().map(Redaction)
+    }
+}
+
+impl fmt::Display for Redaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }

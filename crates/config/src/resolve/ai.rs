@@ -219,6 +219,7 @@ impl Resolver<'_> {
                 }
             }
         }
-        RouteAi { models, default_model, upstreams }
+        let redact = raw.redact.iter().map(|redaction| redaction.0.clone()).collect();
+        RouteAi { models, default_model, upstreams, redact }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::error::{Defect, RequestError};
 use super::member::{Expected, Lookup, Member, lookup};
+use super::strings::Strings;
 use crate::json::{Lexer, Token, TokenKind, unescape, unescape_into};
 use message::Span;
 use std::borrow::Cow;
@@ -111,7 +112,10 @@ pub fn scan(body: &[u8]) -> Result<RequestScan, RequestError> {
     if body.len() > Span::MAX {
         return Err(RequestError { defect: Defect::TooLarge, at: 0 });
     }
-    if let Err(error) = std::str::from_utf8(body) {
+    // Most prompts are ASCII, which is checked in a third of the time.
+    if !body.is_ascii()
+        && let Err(error) = std::str::from_utf8(body)
+    {
         return Err(RequestError { defect: Defect::Utf8, at: error.valid_up_to() });
     }
     let mut scanner = Scanner::new(body);
@@ -128,18 +132,6 @@ pub fn scan(body: &[u8]) -> Result<RequestScan, RequestError> {
         Err(error) => Err(RequestError { defect: Defect::Json(error), at: body.len() }),
         Ok(()) => Ok(scanner.found),
     }
-}
-
-/// What the strings under a name are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Strings {
-    Text,
-    /// `type`: says what its object is.
-    Kind,
-    /// Roles and ids: part of the fixed cost of a message.
-    Fixed,
-    /// Encoded bytes or addresses, counted as images if at all.
-    Data,
 }
 
 struct Scanner<'a> {
@@ -291,20 +283,10 @@ impl<'a> Scanner<'a> {
         let bytes = &self.body[token.start..token.end];
         match token.kind {
             TokenKind::Key(_) => {
-                self.strings = match bytes {
-                    b"type" => Strings::Kind,
-                    b"role" | b"id" | b"tool_call_id" | b"tool_use_id" | b"media_type" | b"mimeType" | b"mime_type" => {
-                        Strings::Fixed
-                    }
-                    b"data" | b"file_data" | b"url" | b"image_url" | b"fileUri" | b"file_uri" | b"signature" => {
-                        Strings::Data
-                    }
-                    b"inlineData" | b"inline_data" | b"fileData" => {
-                        self.found.images += 1;
-                        Strings::Text
-                    }
-                    _ => Strings::Text,
-                };
+                self.strings = Strings::under(bytes);
+                if matches!(bytes, b"inlineData" | b"inline_data" | b"fileData") {
+                    self.found.images += 1;
+                }
             }
             TokenKind::String(_) => match self.strings {
                 Strings::Text => self.found.text_bytes += bytes.len() as u64,

@@ -131,8 +131,9 @@ impl Exchange<'_> {
         }
         let ai_end = ai::end_of(self.log.error);
         if let (Some(ai), Some(route)) = (&self.ai, self.route) {
-            let route = self.snapshot.config().routes[route.0].name.clone();
-            self.snapshot.generation.ai.counters.request(ai.counted(route, ai_end));
+            let route = &self.snapshot.config().routes[route.0].name;
+            let pair = self.snapshot.generation.ai.pair(ai.model_id, ai.candidate);
+            pair.request(&ai.counted(route, ai_end));
         }
         if let Some(writer) = &mut *self.worker.log.borrow_mut()
             && writer.wants(self.log.status, self.log.grpc_status, total_ns)

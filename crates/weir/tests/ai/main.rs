@@ -7,6 +7,7 @@ mod gemini;
 mod inference;
 mod judge;
 mod pass_through;
+mod redact;
 mod replicas;
 mod rig;
 mod scripted;

@@ -283,7 +283,7 @@ async fn converse(
     if request_sent {
         lease.first_byte(Duration::from_nanos(clock::turn_ns().saturating_sub(sent_at)), moment());
     }
-    let reply = Reply::new(x, call, &up.buffer, sent_at);
+    let mut reply = Reply::new(x, call, &up.buffer, sent_at);
     let may_reuse = request_sent && x.scratch.response.keep_alive;
     if (300..400).contains(&reply.status) || reply.is_encoded || reply.status == 101 {
         return Err(Failed::fault(Fault::UNEXPECTED_FORM, Some(FailureKind::InvalidReply)));
@@ -291,7 +291,7 @@ async fn converse(
     let ended = if reply.is_events && call.streams && reply.status == 200 {
         stream::run(x, call, turn, up, &reply).await?
     } else {
-        whole::run(x, call, turn, up, &reply).await?
+        whole::run(x, call, turn, up, &mut reply).await?
     };
     match ended.failure {
         Some(kind) => lease.failure(kind, moment()),

@@ -6,6 +6,7 @@ mod budget;
 mod models;
 mod pick;
 mod problem;
+mod prompt;
 mod record;
 mod request;
 mod response;
@@ -20,11 +21,11 @@ use std::time::Duration;
 use llm::Api;
 use llm::api::GeminiMethod;
 use llm::fault::{Fault, Next, Repeat};
-use llm::request::{Member, RequestScan, scan};
+use llm::request::{Member, RequestScan};
 use llm::tokens::PromptSize;
 
 pub use problem::{write_problem, write_refusal};
-pub use record::{Record, api_name, end_of};
+pub use record::{Record, end_of};
 
 use super::{Answer, Exchange};
 use crate::config::{Model, ModelId, RouteAi, RouteId};
@@ -110,11 +111,10 @@ async fn serve(
     }
     let state = &snapshot.generation.ai;
     let mut held = state.hold();
-    let body = Arc::new(request::read(x, &mut held).await?);
-    let found = scan(&body).map_err(|error| {
-        let param = error.defect.member().map(Member::name);
-        Problem::request("invalid_request", format!("The request body cannot be read: {error}"), param)
-    })?;
+    let body = request::read(x, &mut held).await?;
+    let (body, found, redacted) = prompt::scanned(body, &action.redact)?;
+    state.counters.redacted(&redacted);
+    let body = Arc::new(body);
     let path = std::str::from_utf8(&x.scratch.path).unwrap_or_default();
     let (name, method) = match GeminiMethod::of_path(path).filter(|_| api == Api::Gemini) {
         Some((name, method)) => (Some(name.into()), Some(method)),
@@ -135,8 +135,9 @@ async fn serve(
         None => found.stream(&body) && api != Api::Embeddings,
     };
     let estimate = state.ratio(model_id).estimate(&PromptSize::from(&found));
-    let mut record = Record::new(api, model.name.clone(), streams);
+    let mut record = Record::new(api, (model_id, model.name.clone()), streams);
     record.estimate = estimate;
+    record.redacted = redacted.total();
     x.ai = Some(Box::new(record));
     let total = model.total.map_or(u64::MAX, |total| x.log.started_ns.saturating_add(nanos(total)));
     let scan = &found;
@@ -176,11 +177,8 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
             continue;
         }
         let Some(api) = translation::egress(call.api, provider.family) else {
-            let message = format!(
-                "The model `{}` is served by a provider that has no {} API",
-                call.model.name,
-                api_name(call.api)
-            );
+            let message =
+                format!("The model `{}` is served by a provider that has no {} API", call.model.name, call.api.name());
             refused.get_or_insert_with(|| Problem::request("unsupported_api", message, Some("model")));
             continue;
         };
@@ -242,6 +240,7 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
             };
             is_elsewhere = false;
             if let Some(record) = &mut x.ai {
+                record.candidate = Some(index);
                 record.provider = Some(provider.name.clone());
                 record.served_model = candidate.model.clone();
                 record.key = turn.key.map(|key| key.shown.clone());
@@ -257,7 +256,7 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
             };
             let is_outcome = result.is_ok() || matches!(&result, Err(failed) if failed.fault.is_some());
             if is_outcome {
-                state.counters.attempt(&provider.name, &call.model.name, number);
+                state.pair(call.model_id, Some(index)).attempt(number);
                 if let Some(record) = &mut x.ai {
                     record.attempted(&provider.name, &candidate.model, number);
                 }

@@ -1,15 +1,16 @@
 //! What is remembered of a call of a model, for log and metrics. Never prompts, answers or keys.
 
-use std::fmt::Write;
 use std::sync::Arc;
 
 use llm::Api;
 use llm::money::Price;
 use llm::response::Usage;
 
+use super::attempt::row;
+use crate::config::ModelId;
 use crate::error::{Error, Reason};
 use crate::observe::Call;
-use crate::policy::ai::metrics::Request;
+use crate::policy::ai::metrics::{End, Request};
 
 /// One call.
 #[derive(Debug)]
@@ -18,6 +19,10 @@ pub struct Record {
     pub api: Api,
     /// Model of the configuration.
     pub model: Arc<str>,
+    /// Its place there.
+    pub model_id: ModelId,
+    /// The candidate of the last attempt.
+    pub candidate: Option<usize>,
     /// Provider of the last attempt.
     pub provider: Option<Arc<str>>,
     /// End of the key of the last attempt.
@@ -50,17 +55,21 @@ pub struct Record {
     pub cost: Option<u64>,
     /// Tokens that were reserved, where limits count them.
     pub reserved: Option<u64>,
+    /// What was replaced in the prompt.
+    pub redacted: u64,
     /// The first limit of tokens or money that is not enforced and would have refused the call.
     pub would_refuse: Option<Arc<str>>,
 }
 
 impl Record {
     /// Of a call for which nothing was tried yet.
-    pub fn new(api: Api, model: Arc<str>, streams: bool) -> Self {
+    pub fn new(api: Api, (model_id, model): (ModelId, Arc<str>), streams: bool) -> Self {
         Record {
             api,
             served_model: "-".into(),
             model,
+            model_id,
+            candidate: None,
             provider: None,
             key: None,
             streams,
@@ -76,6 +85,7 @@ impl Record {
             price: None,
             cost: None,
             reserved: None,
+            redacted: 0,
             would_refuse: None,
         }
     }
@@ -95,12 +105,10 @@ impl Record {
     }
 
     /// For the metrics.
-    pub fn counted(&self, route: Arc<str>, end: &'static str) -> Request {
+    pub fn counted<'a>(&self, route: &'a Arc<str>, end: End) -> Request<'a> {
         Request {
             route,
-            model: self.model.clone(),
-            provider: self.provider.clone().unwrap_or_else(|| "-".into()),
-            api: api_name(self.api),
+            api: self.api,
             end,
             first_token_ns: self.first_token_ns,
             tokens: self.tokens,
@@ -110,9 +118,9 @@ impl Record {
     }
 
     /// For the access log.
-    pub fn logged(&self, end: &'static str) -> Call<'_> {
+    pub fn logged(&self, end: End) -> Call<'_> {
         Call {
-            api: api_name(self.api),
+            api: self.api.name(),
             model: &self.model,
             provider: self.provider.as_deref(),
             served_model: &self.served_model,
@@ -123,40 +131,29 @@ impl Record {
             estimated: self.estimated,
             cost: self.cost,
             reserved: self.reserved,
+            redacted: self.redacted,
             tried: &self.tried,
-            end,
+            end: end.name(),
         }
     }
 
     /// Notes how an attempt ended.
     pub fn attempted(&mut self, provider: &str, model: &str, fault: u8) {
-        let separator = if self.tried.is_empty() { "" } else { ">" };
         self.fault = fault;
-        // Writing to a string cannot fail.
-        let _ = match fault {
-            0 => write!(self.tried, "{separator}{provider}/{model}:ok"),
-            fault => write!(self.tried, "{separator}{provider}/{model}:F{fault}"),
-        };
+        let separator = if self.tried.is_empty() { "" } else { ">" };
+        let end = if fault == 0 { "ok" } else { row(fault) };
+        self.tried.reserve(provider.len() + model.len() + 8);
+        for part in [separator, provider, "/", model, ":", end] {
+            self.tried.push_str(part);
+        }
     }
 }
 
 /// How a call ended.
-pub fn end_of(error: Option<Error>) -> &'static str {
+pub fn end_of(error: Option<Error>) -> End {
     match error.map(|error| error.reason) {
-        None => "complete",
-        Some(Reason::ClientGone) => "client_gone",
-        Some(_) => "error",
-    }
-}
-
-/// Name of an ingress API in logs and metrics.
-pub fn api_name(api: Api) -> &'static str {
-    match api {
-        Api::Chat => "chat",
-        Api::Completions => "completions",
-        Api::Responses => "responses",
-        Api::Embeddings => "embeddings",
-        Api::Messages => "messages",
-        Api::Gemini => "gemini",
+        None => End::Complete,
+        Some(Reason::ClientGone) => End::ClientGone,
+        Some(_) => End::Error,
     }
 }

@@ -55,7 +55,10 @@ pub(super) fn client_lines(head: &ResponseHead, buf: &[u8], edits: &Edits, own_i
             || PRIVATE.iter().any(|private| name.eq_ignore_ascii_case(private.as_bytes()))
             || is_edited(edits, name);
         if !is_dropped {
-            encode::field(&mut lines, name, value);
+            // As it was read: a value in which anything could end the field was refused.
+            encode::begin_field(&mut lines, name);
+            lines.extend_from_slice(value);
+            encode::end_field(&mut lines);
         }
     }
     lines
@@ -92,8 +95,11 @@ impl Exchange<'_> {
         encode::status_line(out, status, encode::reason(status).as_bytes());
         out.extend_from_slice(lines);
         clock::date_line(out);
-        let name = [turn.provider.name.as_bytes(), b"/", turn.candidate.model.as_bytes()].concat();
-        encode::field(out, b"X-Weir-Model", &name);
+        encode::begin_field(out, b"X-Weir-Model");
+        for part in [&turn.provider.name, "/", &turn.candidate.model] {
+            encode::text(out, part.as_bytes());
+        }
+        encode::end_field(out);
         if !turn.is_first {
             encode::field(out, b"X-Fallback", turn.provider.name.as_bytes());
         }

@@ -38,7 +38,7 @@ pub(super) async fn run(
     call: &Call<'_>,
     turn: &Turn<'_>,
     up: &mut UpstreamSide,
-    reply: &Reply,
+    reply: &mut Reply,
 ) -> Result<Ended, Failed> {
     let kind = x.scratch.response.body;
     let mut decoder = BodyDecoder::new(kind);
@@ -121,7 +121,7 @@ pub(super) async fn run(
         count(x, call, turn, (&facts, bytes), true);
         return Ok(Ended { is_clean: true, failure: None });
     }
-    let response = Response { status: reply.status, lines: reply.lines.clone(), body };
+    let response = Response { status: reply.status, lines: std::mem::take(&mut reply.lines), body };
     match judge(call, turn, reply, &facts, end, first_ns.is_some()) {
         None => {
             let response = match turn.translated {

@@ -41,9 +41,12 @@ fn boundary(bytes: &[u8], at: usize) -> usize {
 }
 
 fn escape(out: &mut Vec<u8>, bytes: &[u8]) {
-    let plain = plain_words(bytes);
+    if is_plain(bytes) {
+        out.extend_from_slice(bytes);
+        return;
+    }
     let mut from = 0;
-    for (i, &byte) in bytes.iter().enumerate().skip(plain) {
+    for (i, &byte) in bytes.iter().enumerate() {
         if byte >= 0x80 {
             out.extend_from_slice(&bytes[from..i]);
             return escape_unicode(out, &bytes[i..]);
@@ -57,8 +60,8 @@ fn escape(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(&bytes[from..]);
 }
 
-/// How many bytes, in whole words, are at the beginning that need no look: none of them has to be escaped.
-fn plain_words(bytes: &[u8]) -> usize {
+/// Whether nothing has to be escaped. By whole words, the last of which may overlap the one before.
+fn is_plain(bytes: &[u8]) -> bool {
     const LOW: u64 = u64::MAX / 0xff;
     const HIGH: u64 = LOW << 7;
     // The highest bit of each byte that is less than 0x20; bytes behind such a byte may be marked in vain.
@@ -67,12 +70,14 @@ fn plain_words(bytes: &[u8]) -> usize {
         let zero_where_it_is = word ^ (LOW * u64::from(byte));
         zero_where_it_is.wrapping_sub(LOW) & !zero_where_it_is
     };
-    let (words, _) = bytes.as_chunks::<8>();
-    let needs_look = |chunk: &[u8; 8]| {
+    let is_plain_word = |chunk: &[u8; 8]| {
         let word = u64::from_le_bytes(*chunk);
-        (word | below_space(word) | is(word, b'"') | is(word, b'\\') | is(word, 0x7f)) & HIGH != 0
+        (word | below_space(word) | is(word, b'"') | is(word, b'\\') | is(word, 0x7f)) & HIGH == 0
     };
-    8 * words.iter().position(needs_look).unwrap_or(words.len())
+    match bytes.last_chunk() {
+        Some(last) => bytes.as_chunks().0.iter().all(is_plain_word) && is_plain_word(last),
+        None => bytes.iter().all(|&byte| byte < 0x80 && !ESCAPED[usize::from(byte)]),
+    }
 }
 
 /// From the first byte on that is not ASCII.

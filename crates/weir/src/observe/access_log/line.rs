@@ -163,6 +163,8 @@ pub struct Call<'a> {
     pub cost: Option<u64>,
     /// Tokens that were reserved, where limits count them.
     pub reserved: Option<u64>,
+    /// What was replaced in the prompt.
+    pub redacted: u64,
     /// Attempts, in order: `provider/model:F5>other/model:ok`.
     pub tried: &'a str,
     /// How it ended.
@@ -284,6 +286,9 @@ fn call<F: Form>(out: &mut Vec<u8>, ai: &Call<'_>) {
     }
     if let Some(reserved) = ai.reserved {
         count::<F>(out, name!("ai", "tokens_reserved"), reserved);
+    }
+    if ai.redacted > 0 {
+        count::<F>(out, name!("ai", "redacted"), ai.redacted);
     }
     text(out, name!("ai", "tried"), Some(ai.tried).filter(|tried| !tried.is_empty()), FIELD);
     text(out, name!("ai", "end"), Some(ai.end), NAME);

@@ -2,22 +2,93 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use llm::Api;
+use llm::redact::Pattern;
 
 use crate::observe::metrics::Exposition;
 
-/// Counts of the process. A call takes milliseconds at least, so one lock for all of them is not in its way.
-#[derive(Debug, Default)]
-pub struct Counters(Mutex<Counts>);
+/// The provider of calls that none served.
+pub const NO_PROVIDER: &str = "-";
 
+/// Counts of the process.
 #[derive(Debug, Default)]
+pub struct Counters {
+    pairs: Mutex<BTreeMap<[Arc<str>; 2], Arc<Pair>>>,
+    /// By kind of pattern.
+    redacted: [AtomicU64; Pattern::KINDS.len()],
+}
+
+/// What was replaced in a prompt, by kind of pattern.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Redacted(pub [u64; Pattern::KINDS.len()]);
+
+impl Redacted {
+    /// Of all kinds.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+}
+
+/// Counts of one model at one provider. Calls know theirs from the start, so one lock that is rarely waited for is all that counting costs.
+#[derive(Debug, Default)]
+pub struct Pair(Mutex<Counts>);
+
+/// Faults have the numbers 1 to 35; 0 is success.
+const FAULTS: usize = 36;
+
+#[derive(Debug, Clone)]
 struct Counts {
-    requests: BTreeMap<[Arc<str>; 5], u64>,
-    attempts: BTreeMap<([Arc<str>; 2], u8), u64>,
-    tokens: BTreeMap<([Arc<str>; 2], &'static str, bool), u64>,
+    /// By route, ingress API and end. A model has few routes.
+    requests: Vec<(Arc<str>, [[u64; End::ALL.len()]; Api::ALL.len()])>,
+    attempts: [u64; FAULTS],
+    /// By kind, as reported and as estimated.
+    tokens: [[u64; 2]; KINDS.len()],
     /// Millionths.
-    cost: BTreeMap<[Arc<str>; 2], u64>,
-    first_token: BTreeMap<[Arc<str>; 2], Buckets>,
+    cost: u64,
+    first_token: Buckets,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Counts {
+            requests: Vec::new(),
+            attempts: [0; FAULTS],
+            tokens: [[0; 2]; KINDS.len()],
+            cost: 0,
+            first_token: Buckets::default(),
+        }
+    }
+}
+
+/// Kinds of tokens.
+const KINDS: [&str; 3] = ["input", "output", "cached_input"];
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The client has a complete response.
+    Complete,
+    /// It has not.
+    Error,
+    /// It disconnected before.
+    ClientGone,
+}
+
+impl End {
+    /// Every end.
+    pub const ALL: [End; 3] = [End::Complete, End::Error, End::ClientGone];
+
+    /// The name in metrics and the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            End::Complete => "complete",
+            End::Error => "error",
+            End::ClientGone => "client_gone",
+        }
+    }
 }
 
 /// Upper bounds of the time to the first token, in seconds: those of vLLM.
@@ -33,18 +104,14 @@ struct Buckets {
 }
 
 /// A request that is over.
-#[derive(Debug)]
-pub struct Request {
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
     /// Route.
-    pub route: Arc<str>,
-    /// Model of the configuration.
-    pub model: Arc<str>,
-    /// Provider that served it, `-` if none did.
-    pub provider: Arc<str>,
+    pub route: &'a Arc<str>,
     /// Ingress API.
-    pub api: &'static str,
-    /// `complete`, `error` or `client_gone`.
-    pub end: &'static str,
+    pub api: Api,
+    /// How it ended.
+    pub end: End,
     /// Nanoseconds to the first content.
     pub first_token_ns: Option<u64>,
     /// Input, output and cached tokens.
@@ -73,112 +140,157 @@ fn add(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
 }
 
-impl Counters {
-    fn with<T>(&self, change: impl FnOnce(&mut Counts) -> T) -> T {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+impl Pair {
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts an attempt; `fault` is 0 for one that succeeded.
-    pub fn attempt(&self, provider: &Arc<str>, model: &Arc<str>, fault: u8) {
-        self.with(|counts| *counts.attempts.entry(([provider.clone(), model.clone()], fault)).or_default() += 1);
+    pub fn attempt(&self, fault: u8) {
+        if let Some(count) = self.counts().attempts.get_mut(usize::from(fault)) {
+            *count += 1;
+        }
     }
 
     /// Counts a request.
-    pub fn request(&self, request: Request) {
-        let Request { route, model, provider, api, end, first_token_ns, tokens, estimated, cost } = request;
-        self.with(|counts| {
-            let key = [route, model.clone(), provider.clone(), api.into(), end.into()];
-            *counts.requests.entry(key).or_default() += 1;
-            for (kind, count) in ["input", "output", "cached_input"].into_iter().zip(tokens.into_iter().flatten()) {
-                if count > 0 {
-                    let key = ([model.clone(), provider.clone()], kind, estimated);
-                    add(counts.tokens.entry(key).or_default(), count);
-                }
-            }
-            if let Some(cost) = cost.filter(|cost| *cost > 0) {
-                add(counts.cost.entry([model.clone(), provider.clone()]).or_default(), cost);
-            }
-            if let Some(ns) = first_token_ns {
-                let seconds = ns as f64 / 1e9;
-                let buckets = counts.first_token.entry([model, provider]).or_default();
-                let bucket = BOUNDS.iter().position(|bound| seconds <= *bound).unwrap_or(BOUNDS.len());
-                buckets.counts[bucket] += 1;
-                buckets.sum += seconds;
-            }
+    pub fn request(&self, request: &Request<'_>) {
+        let mut counts = self.counts();
+        let place = counts.requests.iter().position(|(route, _)| route == request.route);
+        let place = place.unwrap_or_else(|| {
+            counts.requests.push((request.route.clone(), Default::default()));
+            counts.requests.len() - 1
         });
+        counts.requests[place].1[request.api as usize][request.end as usize] += 1;
+        for (kind, count) in request.tokens.into_iter().flatten().enumerate() {
+            add(&mut counts.tokens[kind][usize::from(request.estimated)], count);
+        }
+        add(&mut counts.cost, request.cost.unwrap_or(0));
+        if let Some(ns) = request.first_token_ns {
+            let seconds = ns as f64 / 1e9;
+            let bucket = BOUNDS.iter().position(|bound| seconds <= *bound).unwrap_or(BOUNDS.len());
+            counts.first_token.counts[bucket] += 1;
+            counts.first_token.sum += seconds;
+        }
+    }
+}
+
+impl Counters {
+    fn pairs(&self) -> MutexGuard<'_, BTreeMap<[Arc<str>; 2], Arc<Pair>>> {
+        self.pairs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts what was replaced in a prompt.
+    pub fn redacted(&self, redacted: &Redacted) {
+        for (sum, count) in self.redacted.iter().zip(redacted.0).filter(|(_, count)| *count > 0) {
+            sum.fetch_add(count, Relaxed);
+        }
+    }
+
+    /// The counts of a model at a provider: those that there are, or new ones.
+    pub fn pair(&self, model: &Arc<str>, provider: &Arc<str>) -> Arc<Pair> {
+        self.pairs().entry([model.clone(), provider.clone()]).or_default().clone()
+    }
+
+    /// What all pairs counted so far, by model and provider.
+    fn all(&self) -> Vec<(Arc<str>, Arc<str>, Counts)> {
+        let pairs = self.pairs();
+        pairs.iter().map(|([model, provider], pair)| (model.clone(), provider.clone(), pair.counts().clone())).collect()
     }
 
     /// Sums by model.
     pub fn by_model(&self) -> BTreeMap<Arc<str>, ModelCounts> {
-        self.with(|counts| {
-            let mut sums: BTreeMap<Arc<str>, ModelCounts> = BTreeMap::new();
-            for ([_, model, _, _, end], n) in &counts.requests {
-                let sum = sums.entry(model.clone()).or_default();
-                sum.requests += n;
-                sum.failed += if **end == *"error" { *n } else { 0 };
+        let mut sums: BTreeMap<Arc<str>, ModelCounts> = BTreeMap::new();
+        for (model, _, counts) in self.all() {
+            let ends = || counts.requests.iter().flat_map(|(_, by_api)| by_api);
+            if ends().flatten().all(|n| *n == 0) {
+                continue;
             }
-            for (([model, _], kind, _), n) in &counts.tokens {
-                let sum = sums.entry(model.clone()).or_default();
-                match *kind {
-                    "input" => add(&mut sum.input_tokens, *n),
-                    "output" => add(&mut sum.output_tokens, *n),
-                    _ => {}
-                }
-            }
-            sums
-        })
+            let sum = sums.entry(model).or_default();
+            sum.requests += ends().flatten().sum::<u64>();
+            sum.failed += ends().map(|ends| ends[End::Error as usize]).sum::<u64>();
+            let [input, output, _] = counts.tokens;
+            input.into_iter().for_each(|count| add(&mut sum.input_tokens, count));
+            output.into_iter().for_each(|count| add(&mut sum.output_tokens, count));
+        }
+        sums
     }
 
-    /// Writes the families.
+    /// Writes the families. What never happened has no series.
     ///
     /// # Errors
     /// Only those of `out`.
     pub fn collect(&self, out: &mut Exposition<'_>, held: u64) -> fmt::Result {
-        self.with(|counts| {
-            out.counter("weir_ai_requests", "Requests of AI models, by how they ended", |s| {
-                counts.requests.iter().try_for_each(|([route, model, provider, api, end], n)| {
-                    let labels = [
-                        ("route", &**route),
-                        ("model", &**model),
-                        ("provider", &**provider),
-                        ("api", &**api),
-                        ("end", &**end),
-                    ];
-                    s.add(&labels, *n)
+        let all = self.all();
+        out.counter("weir_ai_requests", "Requests of AI models, by how they ended", |s| {
+            for (model, provider, counts) in &all {
+                for (route, by_api) in &counts.requests {
+                    for (api, end) in Api::ALL.into_iter().flat_map(|api| End::ALL.map(|end| (api, end))) {
+                        let n = by_api[api as usize][end as usize];
+                        if n > 0 {
+                            let labels = [
+                                ("route", &**route),
+                                ("model", &**model),
+                                ("provider", &**provider),
+                                ("api", api.name()),
+                                ("end", end.name()),
+                            ];
+                            s.add(&labels, n)?;
+                        }
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        out.counter("weir_ai_attempts", "Attempts at providers, by fault (docs/ai.md); none for success", |s| {
+            for (model, provider, counts) in &all {
+                for (fault, n) in counts.attempts.iter().enumerate().filter(|(_, n)| **n > 0) {
+                    let fault = if fault == 0 { "none".to_owned() } else { format!("F{fault}") };
+                    s.add(&[("provider", &**provider), ("model", &**model), ("fault", &fault)], *n)?;
+                }
+            }
+            Ok(())
+        })?;
+        out.counter("weir_ai_tokens", "Tokens by kind; estimated where the provider reported none", |s| {
+            for (model, provider, counts) in &all {
+                for (kind, by_source) in KINDS.into_iter().zip(counts.tokens) {
+                    for (estimated, n) in ["false", "true"].into_iter().zip(by_source).filter(|(_, n)| *n > 0) {
+                        let labels =
+                            [("model", &**model), ("provider", &**provider), ("kind", kind), ("estimated", estimated)];
+                        s.add(&labels, n)?;
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        out.counter(
+            "weir_ai_cost_millionths",
+            "What calls have cost by `prices`, in millionths of its currency unit",
+            |s| {
+                let paid = all.iter().filter(|(_, _, counts)| counts.cost > 0);
+                paid.into_iter().try_for_each(|(model, provider, counts)| {
+                    s.add(&[("model", &**model), ("provider", &**provider)], counts.cost)
                 })
-            })?;
-            out.counter("weir_ai_attempts", "Attempts at providers, by fault (docs/ai.md); none for success", |s| {
-                counts.attempts.iter().try_for_each(|(([provider, model], fault), n)| {
-                    let fault = if *fault == 0 { "none".to_owned() } else { format!("F{fault}") };
-                    s.add(&[("provider", &**provider), ("model", &**model), ("fault", &fault)], *n)
-                })
-            })?;
-            out.counter("weir_ai_tokens", "Tokens by kind; estimated where the provider reported none", |s| {
-                counts.tokens.iter().try_for_each(|(([model, provider], kind, estimated), n)| {
-                    let estimated = if *estimated { "true" } else { "false" };
-                    let labels =
-                        [("model", &**model), ("provider", &**provider), ("kind", *kind), ("estimated", estimated)];
-                    s.add(&labels, *n)
-                })
-            })?;
-            out.counter(
-                "weir_ai_cost_millionths",
-                "What calls have cost by `prices`, in millionths of its currency unit",
-                |s| {
-                    counts.cost.iter().try_for_each(|([model, provider], n)| {
-                        s.add(&[("model", &**model), ("provider", &**provider)], *n)
-                    })
-                },
-            )?;
-            out.gauge("weir_ai_held_bytes", "Bytes of request bodies that are held for further attempts", |s| {
-                s.add(&[], held)
-            })?;
-            out.histogram("weir_ai_ttft_seconds", "From sending the request to the first content", |s| {
-                counts.first_token.iter().try_for_each(|([model, provider], buckets)| {
+            },
+        )?;
+        out.counter("weir_ai_redacted", "What was replaced in prompts (`redact`), by kind of pattern", |s| {
+            for (kind, sum) in Pattern::KINDS.into_iter().zip(&self.redacted) {
+                let n = sum.load(Relaxed);
+                if n > 0 {
+                    s.add(&[("kind", kind)], n)?;
+                }
+            }
+            Ok(())
+        })?;
+        out.gauge("weir_ai_held_bytes", "Bytes of request bodies that are held for further attempts", |s| {
+            s.add(&[], held)
+        })?;
+        out.histogram("weir_ai_ttft_seconds", "From sending the request to the first content", |s| {
+            all.iter().filter(|(_, _, counts)| counts.first_token.counts.iter().any(|n| *n > 0)).try_for_each(
+                |(model, provider, counts)| {
                     let labels = [("model", &**model), ("provider", &**provider)];
-                    s.add_buckets(&labels, &BOUNDS, &buckets.counts, buckets.sum)
-                })
-            })
+                    s.add_buckets(&labels, &BOUNDS, &counts.first_token.counts, counts.first_token.sum)
+                },
+            )
         })
     }
 }
@@ -192,12 +304,10 @@ mod tests {
         let counters = Counters::default();
         let mut before = ModelCounts::default();
         for tokens in [7, u64::MAX, 5] {
-            counters.request(Request {
-                route: "r".into(),
-                model: "m".into(),
-                provider: "p".into(),
-                api: "openai",
-                end: "complete",
+            counters.pair(&"m".into(), &"p".into()).request(&Request {
+                route: &"r".into(),
+                api: Api::Chat,
+                end: End::Complete,
                 first_token_ns: None,
                 tokens: Some([tokens, tokens, 0]),
                 estimated: false,

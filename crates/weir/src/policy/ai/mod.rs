@@ -17,7 +17,7 @@ pub use health::{CandidateHealth, KeyChoice, KeyHealth};
 pub use operation::Operation;
 
 use crate::config::{Config, Model, ModelId, ProviderId, RouteAi};
-use metrics::Counters;
+use metrics::{Counters, NO_PROVIDER, Pair};
 
 /// State of AI traffic that all workers share.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub struct AiState {
     /// Bytes of a token, learned, by [`ModelId`].
     ratios: Vec<Arc<Mutex<Ratio>>>,
     names: Vec<Arc<str>>,
+    /// What is counted of a model's candidates, by [`ModelId`] and in their order, and of calls that none served.
+    pairs: Vec<(Vec<Arc<Pair>>, Arc<Pair>)>,
     /// What is counted; one for the process.
     pub counters: Arc<Counters>,
 }
@@ -72,7 +74,16 @@ impl AiState {
             let before = before?;
             before.names.iter().position(|other| other == name).map(|index| before.ratios[index].clone())
         };
+        let counters: Arc<Counters> = before.map_or_else(Arc::default, |before| before.counters.clone());
+        let nobody: Arc<str> = NO_PROVIDER.into();
+        let pairs = config.models.iter().map(|model| {
+            let candidates = model.candidates.iter();
+            let pair = |provider| counters.pair(&model.name, provider);
+            let of_candidates = candidates.map(|candidate| pair(&config.providers[candidate.provider.0].name));
+            (of_candidates.collect(), pair(&nobody))
+        });
         AiState {
+            pairs: pairs.collect(),
             held: before.map_or_else(Arc::default, |before| before.held.clone()),
             most_held: config.ai.held_bytes,
             keys: config.providers.iter().map(|provider| KeyHealth::of(&provider.keys)).collect(),
@@ -83,7 +94,7 @@ impl AiState {
                 .collect(),
             ratios: config.models.iter().map(|model| known(&model.name).unwrap_or_default()).collect(),
             names: config.models.iter().map(|model| model.name.clone()).collect(),
-            counters: before.map_or_else(Arc::default, |before| before.counters.clone()),
+            counters,
         }
     }
 
@@ -105,6 +116,12 @@ impl AiState {
     /// Health of a model's candidates.
     pub fn candidates(&self, model: ModelId) -> &[CandidateHealth] {
         &self.candidates[model.0]
+    }
+
+    /// Counts of a model's candidate, or of calls that none served.
+    pub fn pair(&self, model: ModelId, candidate: Option<usize>) -> &Pair {
+        let (candidates, nobody) = &self.pairs[model.0];
+        candidate.map_or(nobody, |index| &candidates[index])
     }
 
     /// What was learned of the length of a model's tokens.

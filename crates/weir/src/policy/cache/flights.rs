@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use super::fill::{Budget, Fill, Reader};
 use super::invalid::Invalidated;
-use super::key::{Hashed, Key, KeyRef};
+use super::key::{Key, KeyRef};
 use super::rules::key::url_of;
 use super::sync::{Mutex, lock};
+use crate::runtime::hash::Hashed;
 
 const SHARDS: usize = 32;
 

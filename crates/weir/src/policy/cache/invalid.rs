@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::fast::RandomState;
 
-use super::key::Hashed;
+use crate::runtime::hash::Hashed;
 use crate::runtime::lock::lock;
 
 /// Numbers of the table: half a MiB per cache.

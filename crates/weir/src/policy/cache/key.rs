@@ -1,6 +1,6 @@
 //! Keys with their hash. It is computed once, where the key is complete; the store, its evictions and the fetches in flight take it from there.
 
-use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock};
 
@@ -117,29 +117,5 @@ impl Equivalent<Key> for KeyRef<'_> {
     #[inline]
     fn equivalent(&self, key: &Key) -> bool {
         self.hash == key.hash && *self.bytes == *key.bytes
-    }
-}
-
-/// For tables of what is hashed already.
-pub type Hashed = BuildHasherDefault<Computed>;
-
-/// Hands on a hash that was computed before.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Computed(u64);
-
-impl Hasher for Computed {
-    fn write(&mut self, bytes: &[u8]) {
-        // Keys write their hash, and nothing else.
-        self.0 = bytes.iter().fold(self.0, |hash, byte| hash.rotate_left(8) ^ u64::from(*byte));
-    }
-
-    #[inline]
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.0
     }
 }

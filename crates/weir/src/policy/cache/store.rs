@@ -11,9 +11,10 @@ use quick_cache::sync::Cache as Shards;
 use quick_cache::{Lifecycle, OptionsBuilder, Weighter};
 
 use super::entry::Entry;
-use super::key::{Hashed, Key, KeyRef};
+use super::key::{Key, KeyRef};
 use super::lookup::Varies;
 use super::sync::{Mutex, MutexGuard, lock};
+use crate::runtime::hash::Hashed;
 
 /// What is filed under a key.
 #[derive(Debug, Clone)]

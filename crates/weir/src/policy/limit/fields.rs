@@ -88,7 +88,7 @@ impl Texts {
 }
 
 /// What is left, and when there is more.
-fn write_left(out: &mut Vec<u8>, decision: &Decision) {
+pub(super) fn write_left(out: &mut Vec<u8>, decision: &Decision) {
     encode::decimal(out, decision.remaining);
     if let Some(seconds) = until_more(decision) {
         out.extend_from_slice(b";t=");

@@ -7,16 +7,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::super::Decision;
 use super::account::{Account, Rule};
+use crate::runtime::hash::Hashed;
 
 /// What new keys share when no more are held.
 const SHARED: u128 = 0;
 /// A full table is looked through only so often.
 const PURGE_US: u64 = 1_000_000;
 
+/// By the keyed hash of what a limit counts by.
+type Accounts = HashMap<u128, Account, Hashed>;
+
 /// The accounts of one limit.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    accounts: Mutex<HashMap<u128, Account>>,
+    accounts: Mutex<Accounts>,
     most: AtomicUsize,
     overflowed: AtomicU64,
     /// When it was last looked through for keys that can be forgotten.
@@ -47,7 +51,7 @@ impl Table {
         self.most.store(most, Relaxed);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u128, Account>> {
+    fn lock(&self) -> MutexGuard<'_, Accounts> {
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -94,20 +98,22 @@ pub(super) fn reserve_all(wanted: &mut [Wanted<'_>], now_us: u64) -> bool {
     let mut tables: Vec<&Arc<Table>> = wanted.iter().map(|one| one.table).collect();
     tables.sort_by_key(|table| Arc::as_ptr(table));
     tables.dedup_by(|one, other| Arc::ptr_eq(one, other));
-    let mut locked: Vec<MutexGuard<'_, HashMap<u128, Account>>> = tables.iter().map(|table| table.lock()).collect();
+    let mut locked: Vec<MutexGuard<'_, Accounts>> = tables.iter().map(|table| table.lock()).collect();
     let of = |table: &Arc<Table>| tables.iter().position(|other| Arc::ptr_eq(other, table)).unwrap_or(0);
     for one in wanted.iter_mut() {
         let accounts = &mut locked[of(one.table)];
-        if !accounts.contains_key(&one.key) && accounts.len() >= one.table.most.load(Relaxed) {
+        let mut account = accounts.get(&one.key).copied();
+        if account.is_none() && accounts.len() >= one.table.most.load(Relaxed) {
             if now_us.saturating_sub(one.table.purged_us.swap(now_us, Relaxed)) >= PURGE_US {
                 accounts.retain(|_, account| account.is_live(&one.rule, now_us));
             }
             if accounts.len() >= one.table.most.load(Relaxed) {
                 one.table.overflowed.fetch_add(1, Relaxed);
                 one.key = SHARED;
+                account = accounts.get(&SHARED).copied();
             }
         }
-        let mut account = accounts.get(&one.key).copied().unwrap_or_default();
+        let mut account = account.unwrap_or_default();
         (one.decision, one.mark) = account.reserve(&one.rule, one.amount, now_us);
     }
     if wanted.iter().any(|one| one.enforced && !one.decision.allowed) {
