@@ -349,7 +349,7 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
         let mut has_moved = false;
         let mut index = 0;
         while let Some(slot) = self.slots.take_touched(&mut index) {
-            if slot.has_ended() {
+            if slot.has_ended() && !(self.phase == Phase::Open && slot.owes_end()) {
                 let stream = slot.stream;
                 if let Some(code) = slot.code() {
                     self.codec.reset(stream, code);
