@@ -459,6 +459,11 @@ impl Connection {
         self.error.is_some() || is_ending && self.streams.len() == 0
     }
 
+    /// The peer's SETTINGS have come: until then it is not known what it offers.
+    pub fn has_peer_settings(&self) -> bool {
+        self.settings_received > 0
+    }
+
     /// The peer offers extended CONNECT (RFC 8441).
     pub fn peer_offers_extended_connect(&self) -> bool {
         self.peer.enable_connect_protocol

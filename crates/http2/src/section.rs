@@ -9,6 +9,7 @@ use crate::config::Config;
 use crate::error::Malformed;
 use crate::hpack::{FieldKind, Kind, Sink};
 use crate::priority::Priority;
+use crate::stream::Stream;
 
 /// Where a head is decoded to: an arena of the caller's, reused from message to message.
 #[derive(Debug, Clone, Default)]
@@ -281,20 +282,15 @@ impl<'a> Section<'a> {
         mut self,
         head: &mut ResponseHead,
         end_stream: bool,
-        is_head_request: bool,
+        stream: &Stream,
     ) -> Result<Option<u64>, Malformed> {
-        let result = self.response(head, end_stream, is_head_request);
+        let result = self.response(head, end_stream, stream);
         head.end = self.text.len();
         head.fields = std::mem::take(&mut self.fields);
         result
     }
 
-    fn response(
-        &self,
-        head: &mut ResponseHead,
-        end_stream: bool,
-        is_head_request: bool,
-    ) -> Result<Option<u64>, Malformed> {
+    fn response(&self, head: &mut ResponseHead, end_stream: bool, stream: &Stream) -> Result<Option<u64>, Malformed> {
         if let Some(rule) = self.broken {
             return Err(rule);
         }
@@ -310,12 +306,14 @@ impl<'a> Section<'a> {
         if head.is_interim() && end_stream {
             return Err(Malformed::Interim);
         }
-        head.content_length = self.content_length()?;
+        // A tunnel has no length, whatever is said of one (RFC 9110 section 9.3.6).
+        let is_tunnel = stream.is_connect && (200..300).contains(&head.status);
+        head.content_length = if is_tunnel { None } else { self.content_length()? };
         if head.is_interim() {
             head.body = BodyLength::None;
             return if head.content_length.unwrap_or(0) > 0 { Err(Malformed::ContentLength) } else { Ok(None) };
         }
-        let is_bodiless = is_head_request || matches!(head.status, 204 | 304);
+        let is_bodiless = !is_tunnel && (stream.is_head_request || matches!(head.status, 204 | 304));
         let expected = if is_bodiless { Some(0) } else { head.content_length };
         if end_stream && expected.is_some_and(|length| length > 0) {
             return Err(Malformed::ContentLength);

@@ -22,6 +22,8 @@ pub(crate) struct Stream {
     pub(crate) is_reset: bool,
     /// No body may come: the response to HEAD.
     pub(crate) is_head_request: bool,
+    /// An extended CONNECT that is not refused: nothing but DATA follows its heads (section 8.5, RFC 8441).
+    pub(crate) is_connect: bool,
     /// The sender found the window empty.
     pub(crate) is_blocked: bool,
     pub(crate) interim: u8,
@@ -42,6 +44,7 @@ impl Stream {
             send_ended: false,
             is_reset: false,
             is_head_request: false,
+            is_connect: false,
             is_blocked: false,
             interim: 0,
         }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Autobahn's WebSocket cases, by the client kosoku, against a server directly, through Weir over HTTP/1.1, and through Weir over HTTP/2 (RFC 8441):
-# the same verdict in every case. A case that differs is run again alone.
+# Autobahn's WebSocket cases, by the client kosoku, against a server directly, through Weir over HTTP/1.1, through Weir over HTTP/2 (RFC 8441), and
+# through two gateways that speak HTTP/2 between them, from clients of both protocols: the same verdict in every case. A case that differs is run again alone.
 suite=websocket
 source "$(dirname "$0")/common.sh"
 python=$(need_venv conformance "$here/requirements.txt")/bin/python
@@ -10,8 +10,17 @@ $(listeners)
 upstreams: {app: {targets: ["$echo"]}}
 routes: [{match: {path: /*}, upgrade: [websocket], upstream: app}]
 YAML
-start bridge '' "$python" "$here/websocket/bridge.py" "$(port_of "$plain")"
-step cases "$python" "$here/websocket/compare.py" "ws://${echo#http://}" "http1=ws://${plain#http://}" "http2=ws://${url#http://}"
-head -n 3 "$logs/$suite-cases.log"
+first=$plain
+gateway front <<YAML
+$(listeners)
+upstreams: {app: {targets: ["$first"], protocol: http2}}
+routes: [{match: {path: /*}, upgrade: [websocket], upstream: app}]
+YAML
+front=$plain
+start bridge '' "$python" "$here/websocket/bridge.py" "$(port_of "$first")"; bridge=$url
+start bridge-front '' "$python" "$here/websocket/bridge.py" "$(port_of "$front")"
+step cases "$python" "$here/websocket/compare.py" "ws://${echo#http://}" "http1=ws://${first#http://}" "http2=ws://${bridge#http://}" \
+  "http1-http2=ws://${front#http://}" "http2-http2=ws://${url#http://}"
+head -n 5 "$logs/$suite-cases.log"
 count_line "$passed" "$failed" "$skipped"
 exit "$code"

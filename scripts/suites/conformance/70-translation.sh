@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Translation: requests in raw frames of HTTP/2, and in HTTP/1.1, are forwarded to an HTTP/1.1 upstream, and what arrives is read by Go's net/http,
-# llhttp (Node) and nginx: each reads exactly the requests that the documents say. See translation/run_requests.py; for the other direction
-# translation/run_responses.py. Arguments go to both: --seed, --cases, --only PART/NAME, as a failure names them.
+# llhttp (Node) and nginx: each reads exactly the requests that the documents say. See translation/run_requests.py; translation/run_recorded.py has upstreams over
+# HTTP/2 and over TLS, and translation/run_responses.py the other direction. Arguments go to all: --seed, --cases, --only PART/NAME, as a failure names them.
 suite=translation
 source "$(dirname "$0")/common.sh"
 need nginx
@@ -39,7 +39,12 @@ NGINX
 step requests "$python" "$here/translation/run_requests.py" "$weir" "$tmp/requests" \
   --reader "go=$go_reader" --reader "node=$node_reader" --reader "nginx=http://127.0.0.1:$port" "$@"
 grep -E '^ok' "$logs/$suite-requests.log" || true
+certificate translation DNS:a.example,DNS:b.example,DNS:a
+step recorded "$python" "$here/translation/run_recorded.py" "$weir" "$tmp/recorded" --peers "$go_programs/peers" --tls "$tmp" "$@"
+grep -E '^ok' "$logs/$suite-recorded.log" || true
 step responses "$python" "$here/translation/run_responses.py" "$weir" "$tmp/responses" "$@"
 grep -E '^ok' "$logs/$suite-responses.log" || true
+step responses-of-http2 "$python" "$here/translation/run_responses.py" "$weir" "$tmp/responses-of-http2" --hop http2 "$@"
+grep -E '^ok' "$logs/$suite-responses-of-http2.log" || true
 count_line "$passed" "$failed" "$skipped"
 exit "$code"

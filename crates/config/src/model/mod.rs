@@ -287,7 +287,7 @@ pub struct TcpOptions {
 }
 
 /// Limits of client connections over HTTP/2.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Http2 {
     /// Requests of one connection at once.
     pub max_concurrent_streams: u32,
@@ -297,11 +297,19 @@ pub struct Http2 {
     pub stream_window: u32,
     /// Receive window of a connection, in bytes.
     pub connection_window: u32,
+    /// Points of the abuse budget that all connections of one client address may lose.
+    pub abuse_per_client: Option<LimitAlgorithm>,
 }
 
 impl Default for Http2 {
     fn default() -> Self {
-        Http2 { max_concurrent_streams: 100, max_requests: None, stream_window: 64 << 10, connection_window: 1 << 20 }
+        Http2 {
+            max_concurrent_streams: 100,
+            max_requests: None,
+            stream_window: 64 << 10,
+            connection_window: 1 << 20,
+            abuse_per_client: None,
+        }
     }
 }
 

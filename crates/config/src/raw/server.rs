@@ -199,6 +199,9 @@ pub struct Http2 {
     pub stream_window: At<Size>,
     /// The same for all request bodies of a connection.
     pub connection_window: At<Size>,
+    /// Points of the abuse budget that all connections of one client address may lose, such as `6000/min`; above it further connections are closed at
+    /// once.
+    pub abuse_per_client: OrNone<At<Rate>>,
 }
 
 impl Default for Http2 {
@@ -208,6 +211,7 @@ impl Default for Http2 {
             max_requests: OrNone::None,
             stream_window: Size(64 << 10).into(),
             connection_window: Size(1 << 20).into(),
+            abuse_per_client: OrNone::None,
         }
     }
 }

@@ -9,7 +9,7 @@ use super::windows::{Windows, default_algorithm};
 use crate::problem::Origin;
 use crate::raw;
 use crate::raw::Window;
-use crate::raw::shape::At;
+use crate::raw::shape::{At, OrNone};
 use crate::raw::units::{Rate, Time};
 use crate::{
     Limit, LimitAlgorithm, LimitCost, LimitHeaders, LimitId, LimitKey, LimitStore, LimitTiers, MissingKey,
@@ -52,9 +52,9 @@ impl Resolver<'_> {
         all
     }
 
-    /// Failed logins: as many at once as the rate has in its time.
-    pub(super) fn auth_failures(&mut self) -> Option<LimitAlgorithm> {
-        let rate = self.file.server.auth_failures.as_option()?;
+    /// What a client may do wrong, such as failed logins: as many at once as the rate has in its time.
+    pub(super) fn events(&mut self, rate: &OrNone<At<Rate>>) -> Option<LimitAlgorithm> {
+        let rate = rate.as_option()?;
         let algorithm = LimitAlgorithm::TokenBucket {
             rate_per_second: rate.per_second(),
             burst: (rate.count.ceil() as u64).max(1),

@@ -25,6 +25,8 @@ const HEAD_BYTES: std::ops::RangeInclusive<u64> = 256..=16 << 20;
 const FIELDS: std::ops::RangeInclusive<usize> = 1..=h1::Limits::MAX_FIELDS;
 /// Streams of an HTTP/2 connection at once.
 pub(super) const STREAMS: std::ops::RangeInclusive<u32> = 1..=10_000;
+/// Points of the abuse budget that a connection over HTTP/2 begins with.
+const POINTS_OF_A_CONNECTION: f64 = 200.0;
 /// Bytes of a window of HTTP/2: a frame, and what RFC 9113 section 6.9.1 allows.
 const WINDOW: std::ops::RangeInclusive<u64> = 65_535..=(1 << 31) - 1;
 /// Shortest age of a connection: shorter ones would cost more than they distribute.
@@ -197,7 +199,7 @@ impl Resolver<'_> {
             is_content_length_strict: server.strict_content_length,
             returns_request_id: server.return_request_id,
             coalesce: server.coalesce,
-            auth_failures: self.auth_failures(),
+            auth_failures: self.events(&self.file.server.auth_failures),
         }
     }
 
@@ -212,11 +214,18 @@ impl Resolver<'_> {
         if let Some(zero) = max_requests.filter(|number| number.value == 0) {
             self.problem(zero.origin, "0 requests would serve nobody; `none` sets no bound");
         }
+        if let Some(few) = http2.abuse_per_client.as_option().filter(|rate| rate.count < POINTS_OF_A_CONNECTION) {
+            self.problem(
+                few.origin,
+                "`abuse_per_client` is at least 200 points, those of one connection; `none` sets no bound",
+            );
+        }
         Http2 {
             max_concurrent_streams: streams.value,
             max_requests: max_requests.map(|number| number.value),
             stream_window: self.window(&http2.stream_window, "stream_window"),
             connection_window: self.window(&http2.connection_window, "connection_window"),
+            abuse_per_client: self.events(&http2.abuse_per_client),
         }
     }
 

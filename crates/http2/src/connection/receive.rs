@@ -304,7 +304,7 @@ impl Connection {
                 (result, Event::Request { stream, end: end_stream })
             }
             Role::Response => {
-                let result = section.into_response(&mut head.response, end_stream, entry.is_head_request);
+                let result = section.into_response(&mut head.response, end_stream, &entry);
                 let is_interim = head.response.is_interim();
                 if !is_interim && result.is_ok() && head.response.status < 400 {
                     self.budget.refund();
@@ -318,6 +318,7 @@ impl Connection {
                 head.trailers = fields;
                 let is_short = entry.remaining.is_some_and(|remaining| remaining > 0);
                 let result = match result {
+                    Ok(()) if entry.is_connect => Err(Malformed::Trailers),
                     Ok(()) if !end_stream => Err(Malformed::Trailers),
                     Ok(()) if is_short => Err(Malformed::ContentLength),
                     other => other,
@@ -338,6 +339,10 @@ impl Connection {
             }
         } else {
             entry.head_received = true;
+            entry.is_connect = match role {
+                Role::Request => head.request.connect_protocol.is_some(),
+                _ => entry.is_connect && (200..300).contains(&head.response.status),
+            };
             entry.remaining = remaining;
             entry.priority = priority;
             entry.receive_ended = end_stream;

@@ -43,6 +43,7 @@ impl Connection {
         stream.head_sent = true;
         stream.send_ended = end;
         stream.is_head_request = is_head;
+        stream.is_connect = line.protocol.is_some();
         self.write_block(id, end, |encoder, out| {
             encoder.pseudo(out, b":method", 2, line.method, true);
             if let Some(protocol) = line.protocol {

@@ -150,7 +150,11 @@ impl<'a> Conversation<'a> {
                 let known = self.up.stream.http2_upstream().and_then(ClientStream::failure);
                 let broken = if self.up.buffer.is_empty() { Reason::UpstreamReset } else { Reason::BadResponse };
                 let broken = known.unwrap_or(broken);
-                return Poll::Ready(Err(Error::new(broken, "closed before the end of the head")));
+                let detail = match broken {
+                    Reason::NoTunnel => "the target does not offer WebSocket over HTTP/2 (RFC 8441)",
+                    _ => "closed before the end of the head",
+                };
+                return Poll::Ready(Err(Error::new(broken, detail)));
             }
         }
     }

@@ -8,7 +8,7 @@ use h1::BodyKind;
 use tokio::io::AsyncWrite;
 
 use super::conversation::UpstreamSide;
-use super::pump::Pump;
+use super::pump::{Pump, PumpError};
 use crate::client::downstream::Downstream;
 use crate::io::buffer::Buffers;
 
@@ -22,7 +22,7 @@ pub struct Tunnelled {
 }
 
 /// Carries bytes both ways. A side that ends its stream has the end passed on; the tunnel is over when both have ended, one fails,
-/// or nothing moved for `idle`. The first `keep` bytes of the client's buffer are left alone.
+/// or nothing moved for `idle`. A target that takes nothing more may still have something to say. The first `keep` bytes of the client's buffer are left alone.
 pub async fn run(
     down: &mut Downstream,
     up: &mut UpstreamSide,
@@ -32,22 +32,25 @@ pub async fn run(
 ) -> Tunnelled {
     let mut upward = Pump::new(BodyKind::UntilClose, BodyKind::UntilClose, None);
     let mut downward = Pump::new(BodyKind::UntilClose, BodyKind::UntilClose, None);
+    let mut client_ended = false;
     let mut up_ended = false;
     let mut down_ended = false;
     down.deadline.set(idle);
     std::future::poll_fn(|cx| {
         let mut progress = false;
         let sent = (down.stream.sent_later(), up.stream.sent_later());
-        if !up_ended {
+        if !client_ended && !up_ended {
             let source = (&mut down.stream, &mut down.buffer, keep);
             match upward.poll(cx, buffers, source, (&mut up.stream, &mut up.out), &mut progress) {
-                Poll::Ready(Ok(())) => {
-                    up_ended = true;
-                    let _ = Pin::new(&mut up.stream).poll_shutdown(cx);
-                }
+                Poll::Ready(Ok(())) => client_ended = true,
+                // What it sent before lies in its direction: that ends by itself, or fails too.
+                Poll::Ready(Err(PumpError::Write(_))) => up_ended = true,
                 Poll::Ready(Err(_)) => return Poll::Ready(()),
                 Poll::Pending => {}
             }
+        }
+        if client_ended && !up_ended {
+            up_ended = Pin::new(&mut up.stream).poll_shutdown(cx).is_ready();
         }
         if !down_ended {
             let source = (&mut up.stream, &mut up.buffer, 0);

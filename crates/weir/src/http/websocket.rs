@@ -1,4 +1,5 @@
-//! The opening handshake of WebSocket (RFC 6455 section 4), where the gateway makes it in place of a client of HTTP/2 (RFC 8441).
+//! The opening handshake of WebSocket (RFC 6455 section 4), where the gateway makes it in place of a client of HTTP/2 or of a target of HTTP/2
+//! (RFC 8441).
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine;
@@ -16,10 +17,19 @@ pub fn key() -> Option<String> {
     Some(STANDARD.encode(nonce))
 }
 
+/// Whether this is a value of `Sec-WebSocket-Key`: 16 bytes in base64.
+pub fn is_key(value: &[u8]) -> bool {
+    STANDARD.decode(value).is_ok_and(|nonce| nonce.len() == 16)
+}
+
+/// The value of `Sec-WebSocket-Accept` that shows that the key was read.
+pub fn accept(key: &[u8]) -> String {
+    STANDARD.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, &[key, SUFFIX].concat()).as_ref())
+}
+
 /// Whether this value of `Sec-WebSocket-Accept` shows that the other side read the key.
-pub fn accepts(key: &[u8], accept: &[u8]) -> bool {
-    let sum = digest(&SHA1_FOR_LEGACY_USE_ONLY, &[key, SUFFIX].concat());
-    STANDARD.encode(sum.as_ref()).as_bytes() == accept
+pub fn accepts(key: &[u8], value: &[u8]) -> bool {
+    accept(key).as_bytes() == value
 }
 
 #[cfg(test)]
@@ -39,5 +49,10 @@ mod tests {
         let (one, other) = (key().unwrap(), key().unwrap());
         assert_eq!((one.len(), STANDARD.decode(&one).unwrap().len()), (24, 16));
         assert_ne!(one, other);
+        assert!(is_key(one.as_bytes()) && is_key(b"dGhlIHNhbXBsZSBub25jZQ=="));
+        for wrong in [&b""[..], b"x", b"dGhlIHNhbXBsZSBub25jZQ", b"dGhlIHNhbXBsZSBub25j", b"dGhlIHNhbXBsZSBub25jZQ==,"]
+        {
+            assert!(!is_key(wrong), "{}", wrong.escape_ascii());
+        }
     }
 }

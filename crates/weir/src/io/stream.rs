@@ -268,7 +268,7 @@ impl AsyncWrite for Stream {
                 pipe.shut_down();
                 Poll::Ready(Ok(()))
             },
-            _up => Poll::Ready(Ok(())),
+            up => up.poll_shut_down(cx),
             Poll::Ready(Ok(()))
         )
     }

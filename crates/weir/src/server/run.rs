@@ -16,8 +16,8 @@ use tokio::task::spawn_local;
 use super::listen;
 use crate::client::identity::{Client, subscriber};
 use crate::client::origin::{Accepts, Origin};
+use crate::config::Bind;
 use crate::config::ClientAddress;
-use crate::config::{Bind, Config};
 use crate::downstream::http1;
 use crate::error::Reason;
 use crate::io::listening::Acceptor;
@@ -409,7 +409,7 @@ fn serve(worker: &Rc<Worker>, stream: Socket, peer: Option<SocketAddr>, origin: 
     }
     let header = settings.proxy_protocol;
     // Whose connection it is decides a PROXY header, where there is one.
-    if header.is_none() && !open.admit(&client, snapshot.config()) {
+    if header.is_none() && !open.admit(&client, &snapshot) {
         return;
     }
     // Before the policy: a change in between is seen by the first request.
@@ -423,7 +423,7 @@ fn serve(worker: &Rc<Worker>, stream: Socket, peer: Option<SocketAddr>, origin: 
                 None => return,
             }
             let snapshot = open.worker.snapshot.borrow().clone();
-            if !open.admit(&client, snapshot.config()) {
+            if !open.admit(&client, &snapshot) {
                 return;
             }
         }
@@ -464,9 +464,14 @@ impl Open {
     }
 
     /// Counts the connection for its client, if that one may have one more.
-    fn admit(&mut self, client: &Client, config: &Config) -> bool {
+    fn admit(&mut self, client: &Client, snapshot: &Snapshot) -> bool {
+        let config = snapshot.config();
         // A trusted proxy has the connections of all its clients.
         let is_proxy = || client.is_behind(&config.trusted_proxies);
+        if snapshot.limits.shared.abuse_refuses(client.peer) && !is_proxy() {
+            self.worker.metrics.http2_connection_refused();
+            return false;
+        }
         let Some(most) = config.server.max_connections_per_client.filter(|_| !is_proxy()) else { return true };
         let address = subscriber(client.peer);
         let admitted = self.worker.shared.admit_client(address, most);

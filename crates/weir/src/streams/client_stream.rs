@@ -128,6 +128,16 @@ impl ClientStream {
         }
         poll
     }
+
+    /// Ends the direction to the target, of a tunnel. Ready when the end has gone out.
+    pub fn poll_shut_down(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
+        let poll = self.pipe.poll_shut_down();
+        if poll.is_pending() {
+            self.link.register(cx);
+            self.link.wake_connection();
+        }
+        poll
+    }
 }
 
 impl Drop for ClientStream {

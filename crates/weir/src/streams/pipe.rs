@@ -40,6 +40,8 @@ struct State {
     is_tunnel: bool,
     /// The exchange has ended its direction of the tunnel, and the connection has not been told.
     is_shut_down: bool,
+    /// The end of that direction has gone out.
+    has_sent_end: bool,
     /// Field lines behind the body.
     trailers: Vec<u8>,
     has_ended: bool,
@@ -61,6 +63,8 @@ struct State {
     wants_room: bool,
     /// The exchange waits until all that it wrote has gone out.
     wants_flush: bool,
+    /// The exchange waits until the end of its direction has gone out.
+    wants_end: bool,
     failure: Option<Reason>,
 }
 
@@ -116,11 +120,26 @@ impl Pipe {
         state.is_shut_down = state.is_tunnel;
     }
 
-    /// Whether the exchange has ended its direction of the tunnel, and all that it wrote has gone out. Says so once.
+    /// The same, ready when the end has gone out, behind all that was written: what the exchange gives up before that is a reset.
+    pub fn poll_shut_down(&self) -> Poll<io::Result<()>> {
+        let mut state = self.lock();
+        if state.has_sent_end || !state.is_tunnel {
+            return Poll::Ready(Ok(()));
+        }
+        if state.is_reset || state.refuses_writes {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        state.is_shut_down = true;
+        state.wants_end = true;
+        Poll::Pending
+    }
+
+    /// Whether the exchange has ended its direction of the tunnel, and all that it wrote has gone out. Says so once: the end goes out now.
     pub fn take_shutdown(&self) -> bool {
         let mut state = self.lock();
         let is_over = state.is_shut_down && state.response.is_empty();
         state.is_shut_down &= !is_over;
+        state.has_sent_end |= is_over;
         is_over
     }
 
@@ -238,11 +257,13 @@ impl Pipe {
         let has_room = waiting == 0 || RESPONSE.saturating_sub(waiting) >= PROGRESS || state.refuses_writes;
         let awaits = state.wants_bytes && (has_bytes || state.is_reset)
             || state.wants_room && (has_room || state.is_reset)
-            || state.wants_flush && (waiting == 0 || state.is_reset);
+            || state.wants_flush && (waiting == 0 || state.is_reset)
+            || state.wants_end && (state.has_sent_end || state.is_reset || state.refuses_writes);
         if awaits {
             state.wants_bytes = false;
             state.wants_room = false;
             state.wants_flush = false;
+            state.wants_end = false;
         }
         awaits
     }

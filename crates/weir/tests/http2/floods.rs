@@ -115,3 +115,72 @@ fn streams_above_the_limit_are_refused_and_the_others_served() {
     assert_eq!(client.fetch("/").text(), "hello");
     assert_eq!(upstream.request_count(), 4);
 }
+
+/// What one address may lose on all its connections together. Addresses of 127.0.0.0/8 are each a client of their own.
+#[test]
+fn an_address_that_floods_again_and_again_gets_no_further_connection() {
+    let upstream = Upstream::start(answer::ok("hello"));
+    let weir = gateway_with(&upstream, "server: {http2: {abuse_per_client: 1000/h}}\n", "");
+    let flood = frame(PING, 0, 0, &[0; 8]).repeat(400);
+    for round in 0..5 {
+        let mut client = Client::connect(weir.addr());
+        client.send(&flood);
+        assert_eq!(client.code_at_end(), Some(ENHANCE_YOUR_CALM), "{round}");
+    }
+    // Closed before anything is read: neither protocol gets an octet.
+    for _ in 0..3 {
+        let mut client = Client::connect(weir.addr());
+        assert_eq!(client.code_at_end(), None);
+        assert!(client.settings.is_empty());
+        let mut client = weir.connect();
+        let _ = client.try_send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        client.expect_closed();
+    }
+    let refused = "http2_connections_refused_total{worker=\"0\"} 6";
+    let metrics = weir.admin_get("/metrics");
+    assert!(metrics.text().lines().any(|line| line == refused), "{}", metrics.text());
+    // Other addresses are other clients.
+    let mut other = testkit::RawClient::connect_from("127.0.0.2".parse().unwrap(), weir.addr());
+    assert_eq!(other.get("/").text(), "hello");
+}
+
+/// Points that a connection has lost count also when it ended in peace; honest ones lose none.
+#[test]
+fn floods_that_stop_in_time_are_paid_for_and_honest_work_is_not() {
+    let upstream = Upstream::start(answer::ok("hello"));
+    let weir = gateway_with(&upstream, "server: {http2: {abuse_per_client: 1000/h}}\n", "");
+    for _ in 0..50 {
+        let mut client = Client::connect(weir.addr());
+        for _ in 0..10 {
+            assert_eq!(client.fetch("/").text(), "hello");
+        }
+    }
+    // 140 points each time: above the mark at which a connection is told to end.
+    let mut served = 0;
+    wait::until(DEADLINE, "a refusal", || {
+        let mut client = Client::connect(weir.addr());
+        client.send(&frame(PING, 0, 0, &[0; 8]).repeat(141));
+        let is_served = wait::try_some(DEADLINE, || {
+            client.read(std::time::Duration::from_millis(50));
+            (client.is_closed || client.pings.len() >= 141).then_some(!client.is_closed)
+        });
+        served += usize::from(is_served == Some(true));
+        is_served == Some(false)
+    });
+    // The last one begins with at least 200 points; those of a connection are counted when it has ended, which is a moment later.
+    assert!((6..=12).contains(&served), "{served}");
+}
+
+/// A load balancer that is trusted has the connections of all its clients; an address in its header is one of a client.
+#[test]
+fn trusted_proxies_pay_for_nobody() {
+    let upstream = Upstream::start(answer::ok("hello"));
+    let top = "trusted_proxies: [127.0.0.1]\nserver: {http2: {abuse_per_client: 200/h}}\n";
+    let weir = gateway_with(&upstream, top, "");
+    for _ in 0..4 {
+        let mut client = Client::connect(weir.addr());
+        client.send(&frame(PING, 0, 0, &[0; 8]).repeat(400));
+        assert_eq!(client.code_at_end(), Some(ENHANCE_YOUR_CALM));
+    }
+    assert_eq!(Client::connect(weir.addr()).fetch("/").text(), "hello");
+}

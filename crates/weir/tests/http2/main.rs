@@ -12,6 +12,7 @@ mod real;
 mod rules;
 mod upstream;
 mod websocket;
+mod websocket_upstream;
 
 use testkit::{Upstream, Weir};
 

@@ -532,14 +532,21 @@ fn credentials_towards_targets_are_never_indexed_rule_22() {
 }
 
 /// A target of raw frames.
-struct Raw {
-    socket: TcpStream,
+pub(crate) struct Raw {
+    pub(crate) socket: TcpStream,
     input: Vec<u8>,
 }
 
 impl Raw {
     /// Accepts a connection, and does what is needed before the first request.
-    fn accept(listener: &TcpListener) -> Raw {
+    pub(crate) fn accept(listener: &TcpListener) -> Raw {
+        let mut target = Raw::accept_without_settings(listener);
+        target.send(&[frame(SETTINGS, 0, 0, &[]), frame(SETTINGS, 1, 0, &[])].concat());
+        target
+    }
+
+    /// The same, sending nothing.
+    pub(crate) fn accept_without_settings(listener: &TcpListener) -> Raw {
         listener.set_nonblocking(true).unwrap();
         let socket = wait::some(DEADLINE, "a connection of the gateway", || listener.accept().ok()).0;
         socket.set_nonblocking(false).unwrap();
@@ -548,16 +555,15 @@ impl Raw {
         let mut preface = [0; 24];
         target.socket.read_exact(&mut preface).unwrap();
         assert_eq!(&preface, http2::PREFACE);
-        target.send(&[frame(SETTINGS, 0, 0, &[]), frame(SETTINGS, 1, 0, &[])].concat());
         target
     }
 
-    fn send(&mut self, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.socket.write_all(bytes).unwrap();
     }
 
     /// Reads until a frame of this type comes: its flags, stream and payload.
-    fn until(&mut self, kind: u8) -> (u8, u32, Vec<u8>) {
+    pub(crate) fn until(&mut self, kind: u8) -> (u8, u32, Vec<u8>) {
         loop {
             if self.input.len() >= 9 {
                 let length = u32::from_be_bytes([0, self.input[0], self.input[1], self.input[2]]) as usize;

@@ -101,7 +101,7 @@ fn config(directory: &Path, world: &World, number: usize) -> String {
          trusted_proxies: [127.0.0.0/8, 10.{network}.0.0/16]\n\
          access_log: {{path: {directory}/access.log}}\n\
          redis: {{url: {redis}}}\n\
-         server: {{drain: 60s, max_connections_per_client: 1000, faults: true}}\n\
+         server: {{drain: 60s, max_connections_per_client: 1000, faults: true, http2: {{abuse_per_client: 6000/min}}}}\n\
          upstreams:\n\
          \x20 same:\n\
          \x20   targets: [http://{host}:{a}, http://127.0.0.1:{b}]\n\

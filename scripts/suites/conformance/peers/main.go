@@ -4,6 +4,7 @@
 //	peers upstream [-cert FILE -key FILE] [-protocols h1,h2c]
 //	peers client -url URL [-ca FILE] -protocol h1|h2|h2c [-files]
 //	peers reader
+//	peers recorder [-cert FILE -key FILE]
 package main
 
 import (
@@ -13,7 +14,7 @@ import (
 
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: peers upstream|client|reader [options]")
+		fmt.Fprintln(os.Stderr, "usage: peers upstream|client|reader|recorder [options]")
 		os.Exit(2)
 	}
 	switch os.Args[1] {
@@ -23,8 +24,10 @@ func main() {
 		client(os.Args[2:])
 	case "reader":
 		reader(os.Args[2:])
+	case "recorder":
+		recorder(os.Args[2:])
 	default:
-		fmt.Fprintf(os.Stderr, "unknown command %q; expected one of upstream, client, reader\n", os.Args[1])
+		fmt.Fprintf(os.Stderr, "unknown command %q; expected one of upstream, client, reader, recorder\n", os.Args[1])
 		os.Exit(2)
 	}
 }

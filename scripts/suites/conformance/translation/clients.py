@@ -5,7 +5,7 @@ import re
 import socket
 import time
 
-from frames import Connection
+from frames import Connection, connect
 
 DEADLINE = 20
 
@@ -65,7 +65,7 @@ def send_http1(data, expected=None, method=b"GET"):
 
     def send(address):
         received = b""
-        with socket.create_connection(address, timeout=DEADLINE) as connection:
+        with connect(address, DEADLINE, "http/1.1") as connection:
             with contextlib.suppress(OSError):
                 connection.sendall(data)
             end = time.monotonic() + DEADLINE

@@ -2,6 +2,7 @@
 
 import dataclasses
 import socket
+import ssl
 import struct
 import time
 
@@ -60,10 +61,20 @@ class Response:
         return self.has_ended or self.reset is not None
 
 
+def connect(address, deadline, alpn):
+    """A connection to (host, port), or over TLS to (host, port, file of authorities, name)."""
+    connection = socket.create_connection(address[:2], timeout=deadline)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if len(address) == 2:
+        return connection
+    context = ssl.create_default_context(cafile=address[2])
+    context.set_alpn_protocols([alpn])
+    return context.wrap_socket(connection, server_hostname=address[3])
+
+
 class Connection:
     def __init__(self, address, deadline):
-        self.socket = socket.create_connection(address, timeout=deadline)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket = connect(address, deadline, "h2")
         self.deadline = deadline
         self.decoder = Decoder(max_header_list_size=1 << 20)
         self.input = b""

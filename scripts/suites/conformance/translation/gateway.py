@@ -11,14 +11,14 @@ import time
 class Gateway:
     """Weir with this configuration; ended with `stop`."""
 
-    def __init__(self, program, folder, yaml):
+    def __init__(self, program, folder, yaml, scheme="http"):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "weir.yaml").write_text(yaml)
         self.log = folder / "weir.out"
         with self.log.open("wb") as out:
             self.process = subprocess.Popen([program, "--config", folder / "weir.yaml"], stdout=out, stderr=out)
         end = time.monotonic() + 60
-        while (found := re.search(r"listening on http://(\S+):(\d+)", self.log.read_text())) is None:
+        while (found := re.search(rf"listening on {scheme}://(\S+):(\d+)", self.log.read_text())) is None:
             if self.process.poll() is not None or time.monotonic() > end:
                 raise SystemExit(f"the gateway did not start:\n{self.log.read_text()}")
             time.sleep(0.02)

@@ -55,22 +55,26 @@ class Reader:
             if b"x-reading" not in fields:
                 results.append(status)
                 break
-            reading = self.reading(json.loads(base64.b64decode(fields[b"x-reading"])))
+            reading = reading_of(json.loads(base64.b64decode(fields[b"x-reading"])))
             results.append("sentinel" if reading.target == b"/sentinel" else reading)
         return results
 
-    def reading(self, found):
-        text = {key: base64.b64decode(found[key]) for key in ("method", "target", "host")}
-        pairs = [(base64.b64decode(name), base64.b64decode(value)) for name, value in found["fields"]]
-        trailers = [(base64.b64decode(name), base64.b64decode(value)) for name, value in found["trailers"]]
-        fields, ids = [], []
-        for name, value in pairs:
-            if name.lower() == b"x-request-id":
-                ids.append(value)
-            elif name.lower() not in NOT_COMPARED:
-                fields.append((name, value))
-        if len(ids) != 1 or REQUEST_ID.fullmatch(ids[0]) is None:
-            # One that the gateway has made, or the readings differ from what was expected.
-            fields += [(b"x-request-id", value) for value in ids or [b"none"]]
-        body = (found["length"], found["sha256"])
-        return Reading(text["method"], text["target"], text["host"], by_name(fields), body, by_name(trailers))
+
+def reading_of(found):
+    """One reading of a parser, as it has written it in JSON."""
+    text = {key: base64.b64decode(found[key]) for key in ("method", "target", "host")}
+    pairs = [(base64.b64decode(name), base64.b64decode(value)) for name, value in found["fields"]]
+    trailers = [(base64.b64decode(name), base64.b64decode(value)) for name, value in found["trailers"]]
+    body = (found["length"], found["sha256"])
+    fields = by_name(compared_fields(pairs))
+    return Reading(text["method"], text["target"], text["host"], fields, body, by_name(trailers))
+
+
+def compared_fields(pairs):
+    """Fields but framing and an id of the gateway's."""
+    fields = [(name, value) for name, value in pairs if name.lower() not in NOT_COMPARED | {b"x-request-id"}]
+    ids = [value for name, value in pairs if name.lower() == b"x-request-id"]
+    if len(ids) != 1 or REQUEST_ID.fullmatch(ids[0]) is None:
+        # One that the gateway has made, or the readings differ from what was expected.
+        fields += [(b"x-request-id", value) for value in ids or [b"none"]]
+    return fields

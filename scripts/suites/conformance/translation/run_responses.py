@@ -25,6 +25,14 @@ upstreams:
   u: {{targets: ["http://127.0.0.1:{port}"], eject: none, retry: {{extra_attempts: 0}}, timeouts: {{first_byte: 400ms, idle: 400ms}}}}
 routes: [{{match: {{path: /*}}, trailers: forward, upstream: u}}]
 """
+# A gateway in front of that one, which gets the responses over HTTP/2.
+FRONT = """\
+listen: [{{bind: 127.0.0.1:0, http2: prior_knowledge}}]
+workers: 1
+upstreams:
+  u: {{targets: ["http://127.0.0.1:{port}"], protocol: http2, eject: none, retry: {{extra_attempts: 0}}}}
+routes: [{{match: {{path: /*}}, trailers: forward, upstream: u}}]
+"""
 
 
 class Origin:
@@ -191,8 +199,13 @@ def cases(seed, count):
 
 def run_worker(chosen, index):
     origin = Origin()
-    yaml = CONFIGURATION.format(port=origin.port)
-    gateway = Gateway(chosen.weir, pathlib.Path(chosen.folder) / f"{index}", yaml)
+    folder = pathlib.Path(chosen.folder)
+    back = Gateway(chosen.weir, folder / f"{index}", CONFIGURATION.format(port=origin.port))
+    gateways = [back]
+    if chosen.hop == "http2":
+        front = FRONT.format(port=back.address[1])
+        gateways.append(Gateway(chosen.weir, folder / f"{index}-front", front))
+    gateway = gateways[-1]
     try:
         for number, name, response in list(cases(chosen.seed, chosen.cases))[index :: chosen.workers]:
             if chosen.only and name != chosen.only:
@@ -200,11 +213,12 @@ def run_worker(chosen, index):
             wrong, outcome = judge(gateway, origin, response, number)
             yield name, wrong, {"case": response} if wrong else {}, isinstance(outcome, Outcome)
     finally:
-        gateway.stop()
+        for gateway in gateways:
+            gateway.stop()
 
 
 def main():
-    chosen = workers.arguments(4000)
+    chosen = workers.arguments(4000, hop={"choices": ["http1", "http2"], "default": "http1"})
     passed_cases, failed, whole = 0, 0, 0
     for is_whole, has_passed in workers.run(chosen, run_worker):
         passed_cases += has_passed

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use ::http2::{Connection, Event, Head, Malformed, ResetReason};
+use ::http2::{Budget, Connection, ErrorCode, Event, Head, Malformed, ResetReason};
 use h1::Method;
 use tokio::io::AsyncWrite;
 
@@ -73,6 +73,8 @@ pub(super) struct Driver<F, M> {
     idle_ns: u64,
     is_paused: bool,
     is_idle: bool,
+    /// Its client's address has been charged for the points that it has lost.
+    is_charged: bool,
     /// Where the next round of frames begins among the slots.
     turn: usize,
     order: Vec<(u8, usize, usize)>,
@@ -104,6 +106,7 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
             idle_ns: server.body_idle_timeout.map_or(NEVER, nanos),
             is_paused: false,
             is_idle: true,
+            is_charged: false,
             turn: 0,
             order: Vec::new(),
             worker,
@@ -145,8 +148,19 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
         Poll::Pending
     }
 
+    /// Charges the client's address for points that this connection has lost, once. A trusted proxy has the connections of all its clients.
+    fn charge(&mut self, points: i64) {
+        let snapshot = self.worker.snapshot.borrow();
+        let points = u64::try_from(points).unwrap_or_default();
+        if points > 0 && !self.is_charged && !self.down.client.is_behind(&snapshot.config().trusted_proxies) {
+            snapshot.limits.shared.count_abuse(self.down.client.peer, points);
+            self.is_charged = true;
+        }
+    }
+
     /// Gives back what the connection has of the worker's.
-    pub(super) fn end(self) {
+    pub(super) fn end(mut self) {
+        self.charge(Budget::FULL - self.codec.budget().points());
         self.worker.metrics.http2_connection_closed(self.codec.budget());
         self.worker.buffers.put_back(self.down.buffer);
     }
@@ -209,7 +223,7 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
                 Ok(found) => found,
                 Err(error) => {
                     tracing::debug!(%error, peer = %self.down.client.peer, "HTTP/2 connection ended");
-                    self.fail();
+                    self.fail(error.code);
                     return false;
                 }
             };
@@ -349,7 +363,7 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
         let mut has_moved = false;
         let mut index = 0;
         while let Some(slot) = self.slots.take_touched(&mut index) {
-            if slot.has_ended() {
+            if slot.has_ended() && !(self.phase == Phase::Open && slot.owes_end()) {
                 let stream = slot.stream;
                 if let Some(code) = slot.code() {
                     self.codec.reset(stream, code);
@@ -495,8 +509,12 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
     }
 
     /// The peer broke a rule of the connection: the GOAWAY is in the output.
-    fn fail(&mut self) {
+    fn fail(&mut self, code: ErrorCode) {
         self.worker.metrics.http2_connection_failed();
+        if code == ErrorCode::ENHANCE_YOUR_CALM {
+            // Not all of it is paid for in points.
+            self.charge(Budget::FULL);
+        }
         self.phase = Phase::Flushing;
         self.stall_due = NEVER;
         self.reset_all();
@@ -541,8 +559,10 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
             self.codec.finish_drain();
         }
         self.due = 0;
-        if self.phase == Phase::Open && self.codec.handle_time(now_ms()).is_err() {
-            self.fail();
+        if self.phase == Phase::Open
+            && let Err(error) = self.codec.handle_time(now_ms())
+        {
+            self.fail(error.code);
         }
         if now >= self.drain_due {
             self.codec.finish_drain();

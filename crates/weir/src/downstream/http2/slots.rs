@@ -44,6 +44,11 @@ impl<F: Future<Output = ()>> Slot<F> {
         self.future.is_none()
     }
 
+    /// Whether the end of a tunnel has still to go out, which waits for nothing but room in the output.
+    pub(super) fn owes_end(&self) -> bool {
+        self.reader.is_tunnel() && !self.reader.has_ended && self.pipe.has_response() && !self.pipe.is_reset()
+    }
+
     /// Polls the exchange, if it has not ended.
     fn poll(&mut self) {
         if let Some(future) = self.future.as_mut().as_pin_mut()

@@ -15,7 +15,7 @@ use super::super::{Answer, Exchange};
 use super::call;
 use super::failed::Failed;
 use super::heads::{write_request_head, write_response_head};
-use super::upgrade::{switch_protocols, wanted_upgrade};
+use super::upgrade::{switch_protocols, upgrade_over_http2, wanted_upgrade};
 use super::{Plan, moment};
 use crate::error::{Error, Reason};
 use crate::io::stream::Stream;
@@ -47,11 +47,9 @@ pub(super) async fn converse(
         let error = Error::new(Reason::BadResponse, "the request body cannot be sent a second time");
         return Err(Failed { kind: None, ..Failed::new(error, false, false) });
     }
-    // HTTP/2 has no upgrades; a request for one is an ordinary request there.
-    let upgrade = wanted_upgrade(x, plan.action).filter(|_| up.stream.http2_upstream().is_none());
-    if upgrade.is_none() && x.down.stream.is_tunnel() {
-        let error = Error::new(Reason::NoTunnel, "the target speaks HTTP/2");
-        return Err(Failed { kind: None, ..Failed::new(error, false, false) });
+    let mut upgrade = wanted_upgrade(x, plan.action);
+    if upgrade.is_some() && up.stream.http2_upstream().is_some() {
+        upgrade = upgrade_over_http2(x, plan.action, upgrade).map_err(|error| Failed::new(error, false, false))?;
     }
     if plan.is_grpc {
         x.body.hold();

@@ -1,6 +1,6 @@
 //! Requests that request another protocol, and the tunnel after the upstream agreed.
 
-use h1::{BodyKind, Known};
+use h1::{BodyKind, Known, Method};
 
 use super::super::conversation::UpstreamSide;
 use super::super::forward::write_upgrade_head;
@@ -20,6 +20,31 @@ pub(super) fn wanted_upgrade(x: &Exchange<'_>, action: &Proxy) -> Option<usize> 
     }
     let wanted = request.fields.first(Known::Upgrade, x.down.buffer.whole())?;
     action.upgrade_to(wanted)
+}
+
+/// The same towards a target of HTTP/2, which knows only extended CONNECT: a WebSocket, whose handshake the gateway completes in place of the target
+/// (RFC 8441 section 5). Another upgrade is an ordinary request there.
+///
+/// # Errors
+/// When it is not a handshake (RFC 6455 section 4.2.1).
+pub(super) fn upgrade_over_http2(
+    x: &Exchange<'_>,
+    action: &Proxy,
+    requested: Option<usize>,
+) -> Result<Option<usize>, Error> {
+    let Some(index) = requested.filter(|index| action.upgrade[*index].as_bytes() == websocket::NAME) else {
+        return Ok(None);
+    };
+    let request = &x.scratch.request;
+    let mut keys = request.fields.values(Known::SecWebSocketKey, x.down.buffer.whole());
+    let is_handshake = keys.next().is_some_and(websocket::is_key) && keys.next().is_none();
+    if !is_handshake || request.method != Method::Get {
+        return Err(Error::new(
+            Reason::BadRequest,
+            "no handshake of WebSocket: GET with one Sec-WebSocket-Key of 16 bytes",
+        ));
+    }
+    Ok(Some(index))
 }
 
 /// Whether the 101 names the requested protocol, and no other (RFC 9110 section 7.8). The route allows the client this one; the bytes of a

@@ -208,6 +208,8 @@ pub(super) struct Http2Cells {
     pub(super) closed: Counter,
     /// Ended because the client broke a rule of the connection.
     pub(super) failed: Counter,
+    /// Closed at once because of the connections that the client had before.
+    pub(super) refused: Counter,
     pub(super) streams: Counter,
     /// Connections to targets.
     pub(super) upstream_opened: Counter,

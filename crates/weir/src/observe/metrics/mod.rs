@@ -274,6 +274,11 @@ impl Shard {
         self.cells.http2.failed.add(1);
     }
 
+    /// A connection was closed at once because of those that its client had before.
+    pub fn http2_connection_refused(&self) {
+        self.cells.http2.refused.add(1);
+    }
+
     /// A request came in a stream of an HTTP/2 connection.
     pub fn http2_stream(&self) {
         self.cells.http2.streams.add(1);

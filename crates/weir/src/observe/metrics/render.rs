@@ -383,6 +383,11 @@ fn workers(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
         "HTTP/2 connections that ended because the client broke a rule of the connection",
         each(|c| &c.http2.failed),
     )?;
+    out.counter(
+        "http2_connections_refused",
+        "Connections that were closed at once, because those of their client address before have lost too many points of the abuse budget",
+        each(|c| &c.http2.refused),
+    )?;
     out.counter("http2_streams", "Requests that came in streams of HTTP/2 connections", each(|c| &c.http2.streams))?;
     out.counter(
         "http2_abuse",

@@ -37,6 +37,8 @@ pub struct Limits {
     pub(super) secret: KeySecret,
     /// Failed logins, where they are limited.
     pub(super) failures: Option<Memory>,
+    /// Points of the abuse budget that connections over HTTP/2 have lost, where they are limited.
+    pub(super) abuse: Option<Memory>,
     /// What keys in a shared store are hashed with.
     pub(super) shared_hash: KeyedHash,
     /// See [`Now::started_unix_ns`].
@@ -81,7 +83,11 @@ impl Limits {
         let limits = Limits {
             list,
             budgets: Budgets::new(config, before.map(|before| &before.budgets)),
-            failures: failures::memory(config, before),
+            failures: failures::memory(config.server.auth_failures, before.and_then(|before| before.failures.as_ref())),
+            abuse: failures::memory(
+                config.server.http2.abuse_per_client,
+                before.and_then(|before| before.abuse.as_ref()),
+            ),
             secret,
             shared_hash,
             started_unix_ns: AtomicU64::new(0),
@@ -137,7 +143,7 @@ impl Limits {
         self.follow_clock();
         let now = self.now();
         self.each_memory().for_each(|limit| limit.memory.sweep(now));
-        self.failures.iter().for_each(|memory| memory.sweep(now));
+        self.failures.iter().chain(&self.abuse).for_each(|memory| memory.sweep(now));
         self.budgets.sweep(now);
     }
 

@@ -260,14 +260,25 @@ impl<H: Host> Driver<H> {
             }
             Event::Response { stream, end } => {
                 let Some(slot) = self.slots.touch(stream) else { return };
+                slot.has_head = true;
+                slot.has_ended = end;
+                let is_success = (200..300).contains(&head.response.status);
+                if let Some(accept) = slot.reader.accept().filter(|_| is_success) {
+                    slot.pipe.begin_tunnel(|out| response::write_switch(out, head, accept));
+                    if end {
+                        slot.pipe.end_body(|_| ());
+                    }
+                    return;
+                }
+                if slot.reader.accept().is_some() {
+                    slot.reader.end_tunnel(&mut self.codec, stream);
+                }
                 let reader = &slot.reader;
                 let framing = response::framing(head, reader.method(), end, reader.accepts_trailers());
                 slot.pipe.begin(framing == response::Framing::Chunked, |out| {
                     response::write_head(out, head, Some(framing));
                 });
-                slot.has_head = true;
                 if end {
-                    slot.has_ended = true;
                     slot.pipe.end_body(|_| ());
                 }
             }

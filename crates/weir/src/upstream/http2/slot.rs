@@ -73,10 +73,19 @@ impl Slot {
                 request::Step::Body(Progress::Sent) if is_data => return true,
                 request::Step::Body(Progress::Sent) => {}
                 request::Step::Body(Progress::Ended) => return true,
+                request::Step::Body(Progress::NeedMore) if pipe.take_shutdown() => {
+                    reader.end_tunnel(codec, *stream);
+                    return true;
+                }
                 request::Step::Body(progress @ (Progress::NeedMore | Progress::Blocked)) => {
                     *is_blocked = progress == Progress::Blocked;
                     *is_waiting = true;
                     return has_sent;
+                }
+                request::Step::NoTunnel => {
+                    pipe.fail(Reason::NoTunnel);
+                    self.lose();
+                    return true;
                 }
                 request::Step::Broken => {
                     // The stream is over, or what the gateway wrote is no request.
