@@ -21,7 +21,19 @@ const MAX_HELLO: usize = 16 * 1024;
 /// Most bytes of a record in clear text (RFC 8446 section 5.1).
 const MAX_RECORD: usize = 1 << 14;
 /// A fatal alert `unrecognized_name` (RFC 6066 section 3) as a whole record.
-const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
+const UNRECOGNIZED_NAME: [u8; 7] = alert(112);
+/// The same for bytes that are not what comes first: `unexpected_message` (RFC 8446 section 6.2).
+const UNEXPECTED_MESSAGE: [u8; 7] = alert(10);
+/// The same for a ClientHello that is too large: `illegal_parameter`, as of other implementations.
+const ILLEGAL_PARAMETER: [u8; 7] = alert(47);
+
+/// Type of a record with an alert.
+const ALERT: u8 = 21;
+
+/// A fatal alert in clear text, as a whole record.
+const fn alert(description: u8) -> [u8; 7] {
+    [ALERT, 3, 3, 0, 2, 2, description]
+}
 
 /// Bytes of a ClientHello up to the end of its `client_version`: record header, handshake header, version (RFC 5246 sections 6.2.1 and 7.4).
 const UP_TO_VERSION: usize = 5 + 4 + 2;
@@ -45,6 +57,7 @@ pub async fn hello<S: AsyncRead + AsyncWrite + Unpin>(mut io: S, not_tls: &[u8])
     loop {
         if ciphertext.is_empty() {
             // `read_hello` ends with a whole ClientHello, or with bytes that begin none of a size that is taken.
+            send_last(&mut io, &ILLEGAL_PARAMETER).await;
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the ClientHello is invalid or larger than 16 KiB"));
         }
         acceptor.read_tls(&mut ciphertext)?;
@@ -56,6 +69,10 @@ pub async fn hello<S: AsyncRead + AsyncWrite + Unpin>(mut io: S, not_tls: &[u8])
                 match protocol_version_alert(&error, &received) {
                     Some(alert) => bytes.extend(alert),
                     None => drop(alert.write_all(&mut bytes)?),
+                }
+                // rustls has none for bytes that are no ClientHello at all; an alert gets none.
+                if bytes.is_empty() && received.first() != Some(&ALERT) {
+                    bytes.extend(UNEXPECTED_MESSAGE);
                 }
                 send_last(&mut io, &bytes).await;
                 return Err(io_error(error));
@@ -89,6 +106,7 @@ async fn read_hello<S: AsyncRead + AsyncWrite + Unpin>(io: &mut S, not_tls: &[u8
             return Ok(received);
         }
         if received.len() > MAX_HELLO {
+            send_last(io, &ILLEGAL_PARAMETER).await;
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the ClientHello is larger than 16 KiB"));
         }
     }

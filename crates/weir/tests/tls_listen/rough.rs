@@ -190,3 +190,33 @@ fn half_client_hellos_are_bounded_and_keep_nobody_out() {
     drop(newest);
     wait::until(DEADLINE, "the connections to end", || metric(&weir, "tls_hellos_pending", "") == 0);
 }
+
+/// RFC 8446 section 6.2: an end without an alert looks to a client like a fault of the network.
+#[test]
+fn what_is_no_client_hello_gets_an_alert() {
+    let certificates = Certificates::for_names("DNS:a.test");
+    let weir = weir(&certificates, "10s");
+    let record = |kind: u8, payload: &[u8]| {
+        let length = (payload.len() as u16).to_be_bytes();
+        [&[kind, 3, 1][..], &length, payload].concat()
+    };
+    let unexpected = [21, 3, 3, 0, 2, 2, 10];
+    for (what, bytes) in [
+        ("data", record(23, b"GET")),
+        ("change_cipher_spec", record(20, &[1])),
+        ("HelloRequest", record(22, &[0, 0, 0, 0])),
+        ("Finished", record(22, &[&[20, 0, 0, 12][..], &[0; 12]].concat())),
+    ] {
+        let mut client = raw(&weir);
+        client.write_all(&bytes).unwrap();
+        assert_eq!(read_all(client), unexpected, "{what}");
+    }
+    // An alert is the end, and gets no response.
+    let mut client = raw(&weir);
+    client.write_all(&record(21, &[1, 0])).unwrap();
+    assert_eq!(read_all(client), b"");
+    // A ClientHello that says that it is larger than is read.
+    let mut client = raw(&weir);
+    client.write_all(&record(22, &[1, 0, 0x50, 0])).unwrap();
+    assert_eq!(read_all(client), [21, 3, 3, 0, 2, 2, 47]);
+}
