@@ -1,4 +1,4 @@
-//! Personal data in prompts: no provider sees it, in whatever form it is asked for, and nothing else changes.
+//! Personal data in prompts: no provider sees it, whichever API it speaks, and nothing else changes.
 
 use serde_json::{Value, json};
 use testkit::{Upstream, Weir, wait};
@@ -14,7 +14,7 @@ const JSON: [(&str, &str); 1] = [("Content-Type", "application/json")];
 /// The provider of model `first` fails; another one, with Anthropic's API, takes its calls.
 fn provider() -> Upstream {
     Upstream::builder().record_limit(8 << 20).start(|conn, request| {
-        let path = request.head.text().to_owned();
+        let path = String::from_utf8_lossy(&request.head.raw).into_owned();
         if path.contains("/messages") {
             conn.respond(200, &JSON, MESSAGE)
         } else if path.contains(":generateContent") {

@@ -32,7 +32,7 @@ impl Redacted {
     }
 }
 
-/// Counts of one model at one provider. Calls know theirs from the start, so one lock that is rarely waited for is all that counting costs.
+/// Counts of one model at one provider. A call has them from the start, so counting costs one lock that is rarely waited for.
 #[derive(Debug, Default)]
 pub struct Pair(Mutex<Counts>);
 

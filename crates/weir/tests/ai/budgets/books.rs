@@ -175,7 +175,7 @@ fn metric(weir: &Weir, name: &str, wanted: impl Fn(&str) -> bool) -> u64 {
 fn books(redis: Option<&Redis>) {
     let books = Books::open(redis, |yaml| yaml);
     books.trade(CALLS);
-    let Books { good, gateways, .. } = &books;
+    let Books { gateways, .. } = &books;
     // A disconnect before the whole request was read has no line; every other call has one, and everything that a provider was sent.
     let is_slow = |line: &Value| line["ai"]["model"] == "slow";
     wait::until(DEADLINE, "every call has its line", || {
