@@ -6,6 +6,7 @@ use testkit::{Upstream, Weir, wait};
 use crate::client::{post, send};
 
 const RESPONSE: &str = r#"{"id":"x","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"ok"},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":1}}"#;
+const RESPONSES: &str = r#"{"id":"x","status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"ok"}]}],"usage":{"input_tokens":5,"output_tokens":1}}"#;
 const MESSAGE: &str = r#"{"id":"x","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"ok"}],"stop_reason":"end_turn","usage":{"input_tokens":5,"output_tokens":1}}"#;
 const GENERATED: &str = r#"{"candidates":[{"content":{"role":"model","parts":[{"text":"ok"}]},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":1}}"#;
 
@@ -15,7 +16,9 @@ const JSON: [(&str, &str); 1] = [("Content-Type", "application/json")];
 fn provider() -> Upstream {
     Upstream::builder().record_limit(8 << 20).start(|conn, request| {
         let path = String::from_utf8_lossy(&request.head.raw).into_owned();
-        if path.contains("/messages") {
+        if path.contains("/responses") {
+            conn.respond(200, &JSON, RESPONSES)
+        } else if path.contains("/messages") {
             conn.respond(200, &JSON, MESSAGE)
         } else if path.contains(":generateContent") {
             conn.respond(200, &JSON, GENERATED)
@@ -31,10 +34,10 @@ fn gateway(upstream: &Upstream, route: &str) -> Weir {
     let yaml = format!(
         "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nworkers: 1\naccess_log: {{path: stdout}}\nupstreams: {{u: {{targets: [\"{}\"], eject: none}}}}\n\
          providers:\n  o: {{api: openai, upstream: u}}\n  a: {{api: anthropic, upstream: u}}\n  g: {{api: gemini, upstream: u}}\n\
-         limits: {{tpm: {{unit: tokens, algorithm: token_bucket, rate: 1/h, burst: 100000, key: global}}}}\n\
+         limits: {{tpm: {{unit: tokens, algorithm: token_bucket, rate: 1000/min, burst: 200000, key: global}}}}\n\
          models:\n  chat: {{candidates: [{{provider: o, model: served}}]}}\n  g: {{candidates: [{{provider: g, model: served}}]}}\n  \
          first: {{candidates: [{{provider: o, model: fails}}, {{provider: a, model: served, max_output: 9, tier: 2}}]}}\n\
-         routes:\n  - {{match: {{path: /plain/**}}, strip_prefix: /plain, ai: {{}}}}\n  - {{match: {{path: /**}}, limits: [tpm], ai: {{{route}}}}}\n",
+         routes:\n  - {{match: {{path: /v1/*, headers: {{X-Plain: \"1\"}}}}, ai: {{}}}}\n  - {{match: {{path: /*}}, limits: [tpm], ai: {{{route}}}}}\n",
         upstream.url()
     );
     Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start()
@@ -104,7 +107,7 @@ fn what_is_not_found_stays_to_the_byte() {
     let expected = body.replace("\\u0061nn@example.com\\n", "[EMAIL]\\n").replace("\"chat\"", "\"served\"");
     assert_eq!(seen(&upstream), [expected.clone()]);
     // Another route leaves all of it.
-    assert_eq!(post(weir.addr(), "/plain/v1/chat/completions", body).status, 200);
+    assert_eq!(send(weir.addr(), "POST", "/v1/chat/completions", &[("X-Plain", "1")], body).status, 200);
     assert_eq!(seen(&upstream)[1], body.replace("\"chat\"", "\"served\""));
 }
 
@@ -124,9 +127,9 @@ fn what_cannot_be_searched_reaches_no_provider() {
 fn a_prompt_of_nothing_else_is_held_and_freed() {
     let upstream = provider();
     let weir = gateway(&upstream, "redact: ['/a/']");
-    let body = json!({"model": "chat", "messages": [{"role": "user", "content": "a".repeat(100_000)}]}).to_string();
+    let body = json!({"model": "chat", "messages": [{"role": "user", "content": "a".repeat(50_000)}]}).to_string();
     assert_eq!(post(weir.addr(), "/v1/chat/completions", &body).status, 200);
-    assert_eq!(seen(&upstream)[0].matches("[REDACTED]").count(), 100_000);
+    assert_eq!(seen(&upstream)[0].matches("[REDACTED]").count(), 50_000);
     wait::until(testkit::DEADLINE, "what was held is free", || {
         weir.admin_get("/metrics").text().contains("weir_ai_held_bytes 0")
     });
