@@ -74,7 +74,7 @@ fn slow_requests(weir: &Weir) -> u64 {
 
 const CALLS: usize = 5_000;
 
-/// Calls of both APIs, translated ones too, whole and streamed; one in five meets a fault or a client that disconnects. Each is settled once,
+/// Calls of OpenAI's and Anthropic's APIs, translated ones too, whole and streamed; one in five meets a fault or a client that disconnects. Each is settled once,
 /// with what its provider reported, or the estimate that its log line is marked with.
 fn books(redis: Option<&Redis>) {
     let (good, bad) = (Provider::start(), Provider::start());
@@ -87,9 +87,9 @@ fn books(redis: Option<&Redis>) {
     let setup = Setup { good: &good, bad: &bad, redis, ..Setup::new(&good, &limits, "tokens, input, requests") };
     let faults = [3, 5, 7, 10, 18, 20, 22, 24, 25, 27];
     let mut models = String::new();
-    let mut names = vec!["chat".to_owned(), "slow".to_owned(), "claude".to_owned()];
+    let mut names = ["chat", "slow", "claude", "google"].map(str::to_owned).to_vec();
     for fault in faults {
-        for (name, api) in [("o", "bad"), ("c", "bad-claude")] {
+        for (name, api) in [("o", "bad"), ("c", "bad-claude"), ("g", "bad-google")] {
             models.push_str(&format!(
                 "  {name}{fault}: {{candidates: [{{provider: {api}, model: sim-f{fault}, max_output: 100}}, {{provider: good, model: sim, tier: 2}}]}}\n"
             ));
@@ -97,7 +97,7 @@ fn books(redis: Option<&Redis>) {
         }
     }
     let yaml = setup.yaml().replace("limits:\n  tokens", &format!("{models}limits:\n  tokens"));
-    let yaml = yaml.replace("chat, slow, claude", &names.join(", "));
+    let yaml = yaml.replace("chat, slow, claude, google", &names.join(", "));
     let gateways: Vec<Weir> = (0..if redis.is_some() { 2 } else { 1 }).map(|_| setup.start_with(&yaml)).collect();
     let next = AtomicU64::new(0);
     thread::scope(|scope| {
@@ -116,11 +116,12 @@ fn books(redis: Option<&Redis>) {
                     match number % 10 {
                         3 => disconnect(weir.addr(), path, &chat("slow", true, 64), number % 4 == 3),
                         7 => {
-                            let api = if number % 4 == 3 { "o" } else { "c" };
+                            let api = ["o", "c", "g"][number / 100 % 3];
                             call(weir, path, &chat(&format!("{api}{fault}"), streams, 64), &[]);
                         }
                         0 | 5 => {
-                            let received = call(weir, path, &chat("claude", streams, 64), &[]);
+                            let model = if number % 20 < 10 { "claude" } else { "google" };
+                            let received = call(weir, path, &chat(model, streams, 64), &[]);
                             assert_eq!(received.status, 200, "{received:?}");
                         }
                         _ => {
@@ -151,7 +152,8 @@ fn books(redis: Option<&Redis>) {
     let all = |_: &Value| true;
     // What the well provider reported is what complete calls were settled with: those that were cut are marked as estimated.
     let served_well = |line: &Value| {
-        matches!(line["ai"]["provider"].as_str(), Some("good" | "claude")) && line["ai"]["estimated"] == false
+        matches!(line["ai"]["provider"].as_str(), Some("good" | "claude" | "google"))
+            && line["ai"]["estimated"] == false
     };
     let cut: Vec<&Value> =
         lines.iter().filter(|line| line["ai"]["provider"] == "good" && line["ai"]["estimated"] != false).collect();
