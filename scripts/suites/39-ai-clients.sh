@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The official clients of OpenAI and Anthropic, Python and Node, through Weir to simulated providers of both APIs: each client at its own API
-# and at the other one. Google's client, Python, at its own.
+# The official clients of OpenAI and Anthropic, Python and Node, and of Google, Python, through Weir to simulated providers of the three APIs:
+# each client at its own API and at the other ones.
 source "$(dirname "$0")/../suite.sh"
 suite=ai-clients
 source "$root/scripts/lib-services.sh"

@@ -5,6 +5,7 @@
 
 mod chat_stream;
 mod chat_to_messages;
+mod gemini;
 mod member_order;
 mod messages_stream;
 mod messages_to_chat;
@@ -12,6 +13,11 @@ mod response;
 
 pub use chat_stream::ChatToMessagesStream;
 pub use chat_to_messages::chat_to_messages;
+pub use gemini::{
+    CallIds, ChatToGeminiStream, GeminiToChatStream, GeminiToMessagesStream, MessagesToGeminiStream,
+    chat_response_to_gemini, chat_to_gemini, gemini_response_to_chat, gemini_response_to_message, gemini_to_chat,
+    gemini_to_messages, message_response_to_gemini, messages_to_gemini,
+};
 pub use member_order::to_text;
 pub use messages_stream::MessagesToChatStream;
 pub use messages_to_chat::messages_to_chat;

@@ -15,10 +15,11 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
 
 #[test]
 fn every_file_of_the_corpus() {
-    let (requests, streams) = (corpus("request"), corpus("stream"));
-    assert!(requests.len() > 3 && streams.len() > 3);
+    let (requests, streams, translations) = (corpus("request"), corpus("stream"), corpus("translate"));
+    assert!(requests.len() > 3 && streams.len() > 3 && translations.len() > 3);
     requests.iter().for_each(|body| checks::request(body));
     streams.iter().for_each(|input| checks::stream(input));
+    translations.iter().for_each(|input| checks::translate(input));
 }
 
 /// A file with some bytes replaced, and a part of it repeated.
@@ -50,5 +51,10 @@ proptest! {
     #[test]
     fn changed_streams(input in changed("stream")) {
         checks::stream(&input);
+    }
+
+    #[test]
+    fn changed_translations(input in changed("translate")) {
+        checks::translate(&input);
     }
 }

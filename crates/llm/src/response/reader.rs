@@ -56,6 +56,11 @@ impl Facts {
     pub fn is_usage_chunk(&self) -> bool {
         self.no_choices && !self.usage.is_empty() && self.error.is_none()
     }
+
+    /// The prompt is refused: Gemini's `promptFeedback.blockReason`, which ends all choices and has none.
+    pub fn refuses_prompt(&self) -> bool {
+        self.ended == u128::MAX && self.choices == 0
+    }
 }
 
 /// Reads JSON of one API with constant memory.

@@ -181,6 +181,13 @@ impl ChatToMessagesStream {
         }
     }
 
+    /// Ends the block of a call that is known to be whole; otherwise only another block shows that.
+    pub(super) fn end_call(&mut self, out: &mut Vec<u8>) {
+        if matches!(self.open, Some(Block::Tool(_))) {
+            self.close(out);
+        }
+    }
+
     fn close(&mut self, out: &mut Vec<u8>) {
         if let Some(block) = self.open.take() {
             push("content_block_stop", json!({"index": self.blocks}), out);

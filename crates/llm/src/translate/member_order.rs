@@ -12,13 +12,18 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// Members of requests with schemas in them, in both APIs.
-const WITH_SCHEMAS: [&str; 3] = ["tools", "response_format", "output_config"];
+/// Members of requests with schemas in them, in all APIs.
+const WITH_SCHEMAS: [&str; 5] = ["tools", "response_format", "output_config", "generationConfig", "generation_config"];
 
 /// A translated request as text; `source` is the client's.
 pub fn to_text(body: &Value, source: &[u8]) -> Vec<u8> {
     let Value::Object(members) = body else { return body.to_string().into_bytes() };
-    let orders = if WITH_SCHEMAS.iter().any(|name| members.contains_key(*name)) { Orders::of(source) } else { None };
+    let has_schema = |name: &&str| match members.get(*name) {
+        // It is there for other reasons too.
+        Some(config) if *name == "generationConfig" => !config["responseJsonSchema"].is_null(),
+        member => member.is_some(),
+    };
+    let orders = if WITH_SCHEMAS.iter().any(has_schema) { Orders::of(source) } else { None };
     let Some(orders) = orders.filter(|orders| !orders.by_content.is_empty()) else {
         return body.to_string().into_bytes();
     };

@@ -210,7 +210,7 @@ fn assistant(content: &Value, at: &str, dropped: &mut Vec<String>) -> Result<Val
 }
 
 /// One text is a string; that is what every server reads.
-fn flat(parts: Vec<Value>) -> Value {
+pub(super) fn flat(parts: Vec<Value>) -> Value {
     match parts.as_slice() {
         [] => "".into(),
         [part] if part["type"] == "text" => part["text"].clone(),

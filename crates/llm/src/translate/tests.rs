@@ -280,7 +280,7 @@ fn translate(stream: &str, include_usage: bool) -> Result<String, Untranslatable
 }
 
 /// Compares streams event by event, the data as JSON: the order of members is the writer's. `UPDATE_GOLDEN=1` writes the file.
-fn golden(name: &str, expected: &str, found: &str) {
+pub(super) fn golden(name: &str, expected: &str, found: &str) {
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         let path = format!("{}/src/translate/golden/{name}", env!("CARGO_MANIFEST_DIR"));
         std::fs::write(path, found).expect("the golden file is written");

@@ -3,6 +3,13 @@
 use llm::Api;
 use llm::request::{Edits, PrefixHashes, Wanted, scan};
 use llm::stream::{BodyEnd, EventReader, EventSplitter, Outcome, StreamState};
+use llm::translate::{
+    CallIds, ChatToGeminiStream, ChatToMessagesStream, GeminiToChatStream, GeminiToMessagesStream,
+    MessagesToChatStream, MessagesToGeminiStream, Untranslatable, chat_response_to_gemini, chat_response_to_message,
+    chat_to_gemini, chat_to_messages, gemini_response_to_chat, gemini_response_to_message, gemini_to_chat,
+    gemini_to_messages, message_response_to_chat, message_response_to_gemini, messages_to_chat, messages_to_gemini,
+    to_text,
+};
 
 /// Request bodies: what is accepted stays accepted, and says what is wanted, after its splices.
 pub fn request(body: &[u8]) {
@@ -45,4 +52,79 @@ pub fn stream(input: &[u8]) {
     let split = run(api, stream, 1 + usize::from(choice) / 16);
     assert_eq!(whole.0, stream);
     assert_eq!(whole, split);
+}
+
+/// One request or response in every translation, or one stream in the translation that the first byte chooses, in two splits.
+pub fn translate(input: &[u8]) {
+    let Some((&choice, text)) = input.split_first() else { return };
+    if let Ok(value) = serde_json::from_slice::<serde_json::Value>(text) {
+        let mut ids = CallIds::new(u64::from(choice));
+        let model = if choice.is_multiple_of(2) { "gemini-2.5-flash" } else { "gemini-3-pro" };
+        let requests = [
+            chat_to_messages(&value, "claude", Some(9)),
+            chat_to_gemini(&value, model),
+            messages_to_chat(&value, "gpt"),
+            messages_to_gemini(&value, model),
+            gemini_to_chat(&value, "gpt", choice > 9),
+            gemini_to_messages(&value, "claude", choice > 9, Some(9)),
+        ];
+        for translated in requests.into_iter().flatten() {
+            let written = to_text(&translated.body, text);
+            let read: serde_json::Value = serde_json::from_slice(&written).expect("JSON");
+            assert_eq!(read, translated.body);
+        }
+        let _ = message_response_to_chat(&value, 7);
+        let _ = chat_response_to_message(&value);
+        let _ = gemini_response_to_chat(&value, 7, &mut ids);
+        let _ = gemini_response_to_message(&value, &mut ids);
+        let _ = chat_response_to_gemini(&value);
+        let _ = message_response_to_gemini(&value);
+    }
+    let whole = translated(choice, text, usize::MAX);
+    assert_eq!(translated(choice, text, 1 + usize::from(choice) / 6), whole);
+}
+
+type Event<'t> = Box<dyn FnMut(&[u8], &mut Vec<u8>) -> Result<(), Untranslatable> + 't>;
+
+/// What a client has of a stream that comes in steps of so many bytes, up to the event that has no meaning.
+fn translated(choice: u8, stream: &[u8], step: usize) -> (Vec<u8>, bool) {
+    let ids = || CallIds::new(7);
+    let (mut messages_to_chat, mut chat_to_messages) =
+        (MessagesToChatStream::new(7, true), ChatToMessagesStream::new(9));
+    let mut gemini_to_chat = GeminiToChatStream::new(7, true, ids());
+    let mut gemini_to_messages = GeminiToMessagesStream::new(9, ids());
+    let (mut chat_to_gemini, mut messages_to_gemini) = (ChatToGeminiStream::new(), MessagesToGeminiStream::new());
+    let mut out = Vec::new();
+    let mut is_good = true;
+    {
+        let mut event: Event<'_> = match choice % 6 {
+            0 => Box::new(|event, out| messages_to_chat.event(event, out)),
+            1 => Box::new(|event, out| chat_to_messages.event(event, out)),
+            2 => Box::new(|event, out| gemini_to_chat.event(event, out)),
+            3 => Box::new(|event, out| gemini_to_messages.event(event, out)),
+            4 => Box::new(|event, out| chat_to_gemini.event(event, out)),
+            _ => Box::new(|event, out| messages_to_gemini.event(event, out)),
+        };
+        let (mut splitter, mut whole) = (EventSplitter::new(), Vec::new());
+        for part in stream.chunks(step) {
+            let mut at = 0;
+            while let Some(piece) = splitter.next(part, &mut at) {
+                whole.extend_from_slice(piece.bytes);
+                if piece.last {
+                    is_good = is_good && event(&std::mem::take(&mut whole), &mut out).is_ok();
+                }
+            }
+        }
+    }
+    let end = match choice % 6 {
+        2 => gemini_to_chat.finish(&mut out),
+        3 => gemini_to_messages.finish(&mut out),
+        _ => Ok(()),
+    };
+    let text = String::from_utf8(out).expect("text");
+    // An end is written for an end reason only.
+    if text.ends_with("\ndata: [DONE]\n\n") && choice % 6 == 2 {
+        assert!(text.contains("\"finish_reason\":\""), "{text}");
+    }
+    (text.into_bytes(), is_good && end.is_ok())
 }

@@ -20,7 +20,7 @@ const PATIENT: &str = "10s";
 
 /// Prices that make costs easy to add up: an input token costs one millionth, an output token two, a request ten.
 const PRICES: &str = "currency: USD\nper: 1M\nmodels:\n  good/sim: {input: 1, output: 2, request: 0.00001}\n  good/sim-tokens40-gap5: {input: 1, output: 2, request: 0.00001}\n  \
-                      claude/sim: {input: 1, output: 2, request: 0.00001}\n";
+                      claude/sim: {input: 1, output: 2, request: 0.00001}\n  google/sim: {input: 1, output: 2, request: 0.00001}\n";
 
 /// A gateway with the limits of `limits` on its route. `good` and `claude` are at one simulator, `bad` is at another one.
 struct Setup<'a> {
@@ -47,15 +47,17 @@ impl<'a> Setup<'a> {
             "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nworkers: 2\naccess_log: {{path: stdout}}\nprices: prices.yaml\n{redis}\
              upstreams:\n  good: {{targets: [\"http://{}\"]}}\n  bad: {{targets: [\"http://{}\"], eject: none, retry: {{budget: 100%}}}}\n\
              providers:\n  good: {{api: openai, upstream: good}}\n  claude: {{api: anthropic, upstream: good}}\n  \
-             bad: {{api: openai, upstream: bad}}\n  bad-claude: {{api: anthropic, upstream: bad}}\n\
+             bad: {{api: openai, upstream: bad}}\n  bad-claude: {{api: anthropic, upstream: bad}}\n  \
+             google: {{api: gemini, upstream: good}}\n  bad-google: {{api: gemini, upstream: bad}}\n\
              models:\n  chat: {{candidates: [{{provider: good, model: sim}}]}}\n  slow: {{candidates: [{{provider: good, model: sim-tokens40-gap5}}]}}\n  \
-             claude: {{candidates: [{{provider: claude, model: sim, max_output: 1000}}]}}\n\
+             claude: {{candidates: [{{provider: claude, model: sim, max_output: 1000}}]}}\n  \
+             google: {{candidates: [{{provider: google, model: sim}}]}}\n\
              limits:\n{limits}\n{more}\
              routes:\n  - {{name: ai, match: {{path: /v1/*}}, ai: {{models: [MODELS]}}, limits: [{names}]AUTH}}\n",
             self.good.address(),
             self.bad.address()
         )
-        .replace("MODELS", "chat, slow, claude")
+        .replace("MODELS", "chat, slow, claude, google")
         .replace("AUTH", "")
     }
 

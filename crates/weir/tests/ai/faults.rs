@@ -1,4 +1,4 @@
-//! Every fault of the table, alone and with a candidate that can take its place, the three APIs, streams and whole responses, all at once, with
+//! Every fault of the table, alone and with a candidate that can take its place, each API at each other one, streams and whole responses, all at once, with
 //! authentication, limits, log, metrics, health checks and circuit breakers around them.
 
 use std::collections::BTreeMap;
@@ -20,13 +20,14 @@ const ANSWER: &str = "quick brown";
 
 /// What a client has in the end. Not `alone`: there is another candidate.
 fn expected(case: &Case) -> Verdict {
-    let Case { fault, is_gemini, is_anthropic, streams, alone, translated } = *case;
+    let Case { fault, client, provider, streams, alone } = *case;
     use Verdict::{Complete, ErrorEvent, Other, Status};
-    let overloaded = if is_anthropic { 529 } else { 503 };
+    let overloaded = if client == ANTHROPIC { 529 } else { 503 };
+    let translated = client != provider;
     let unless_replaced = |verdict| if alone { verdict } else { Complete };
     match (fault, streams) {
         // An overloaded provider that says so in its stream.
-        (21, true) if is_anthropic != translated => unless_replaced(Status(overloaded)),
+        (21, true) if provider == ANTHROPIC => unless_replaced(Status(overloaded)),
         (1 | 7 | 17 | 18 | 21, _) => unless_replaced(Status(502)),
         (2..=4, _) => unless_replaced(Status(429)),
         (5, _) => unless_replaced(Status(500)),
@@ -36,7 +37,7 @@ fn expected(case: &Case) -> Verdict {
         (10 | 11 | 19 | 20 | 22 | 23, false) => unless_replaced(Status(502)),
         (12, _) => unless_replaced(Status(400)),
         // A refusal is a response with an end reason of its own; and no event ends a stream, so that one may follow any other.
-        (13, _) | (25, true) if is_gemini => Other,
+        (13, _) | (25, true) if provider == GEMINI => Other,
         (13, _) => Status(400),
         (14, _) => unless_replaced(Status(502)),
         // Nobody can say what it means in the other API.
@@ -54,7 +55,7 @@ fn configuration(provider: &Provider, keys: &str) -> String {
     let (mut upstreams, mut providers, mut models) = (String::new(), String::new(), String::new());
     for fault in 0..=35 {
         upstreams.push_str(&format!("  u{fault}: {{targets: [\"{url}\"], health: {{path: /health, interval: 1s}}}}\n"));
-        for (name, api) in [("o", "openai"), ("c", "anthropic"), ("g", "gemini")] {
+        for (name, api) in [(OPENAI, "openai"), (ANTHROPIC, "anthropic"), (GEMINI, "gemini")] {
             providers.push_str(&format!(
                 "  {name}{fault}: {{api: {api}, upstream: u{fault}, keys: [{KEY}-{name}{fault}]}}\n"
             ));
@@ -83,28 +84,28 @@ fn route(path: &str) -> String {
     )
 }
 
+const OPENAI: &str = "o";
+const ANTHROPIC: &str = "c";
+const GEMINI: &str = "g";
+const APIS: [&str; 3] = [OPENAI, ANTHROPIC, GEMINI];
+
 struct Case {
     fault: u8,
-    is_gemini: bool,
-    is_anthropic: bool,
+    /// API of the client.
+    client: &'static str,
+    /// API of the provider; translated if it is another one.
+    provider: &'static str,
     streams: bool,
     alone: bool,
-    /// The provider speaks the other API.
-    translated: bool,
 }
 
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for fault in 1..=35 {
-        for is_anthropic in [false, true] {
-            for streams in [false, true] {
-                for (alone, translated) in [(false, false), (false, true), (true, false), (true, true)] {
-                    cases.push(Case { fault, is_gemini: false, is_anthropic, streams, alone, translated });
-                }
+        for (client, provider) in APIS.into_iter().flat_map(|client| APIS.map(|provider| (client, provider))) {
+            for (streams, alone) in [(false, false), (false, true), (true, false), (true, true)] {
+                cases.push(Case { fault, client, provider, streams, alone });
             }
-        }
-        for (streams, alone) in [(false, false), (false, true), (true, false), (true, true)] {
-            cases.push(Case { fault, is_gemini: true, is_anthropic: false, streams, alone, translated: false });
         }
     }
     cases
@@ -130,21 +131,16 @@ fn no_fault_passes_for_success() {
         for _ in 0..24 {
             scope.spawn(|| {
                 while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let Case { fault, is_gemini, is_anthropic, streams, alone, translated } = *case;
-                    let name = match is_anthropic != translated {
-                        _ if is_gemini => "g",
-                        true => "c",
-                        false => "o",
-                    };
+                    let Case { fault, client, provider, streams, alone } = *case;
                     let form = if alone { "alone" } else { "pair" };
-                    let model = format!("{name}{fault}-{form}");
-                    let mut path = if is_anthropic { "/v1/messages" } else { "/v1/chat/completions" }.to_owned();
+                    let model = format!("{provider}{fault}-{form}");
+                    let mut path = if client == ANTHROPIC { "/v1/messages" } else { "/v1/chat/completions" }.to_owned();
                     let mut body = json!({"model": model, "stream": streams, "max_tokens": 64,
                         "messages": [{"role": "user", "content": CANARY}]});
-                    if is_gemini {
+                    if client == GEMINI {
                         let method = if streams { "streamGenerateContent?alt=sse" } else { "generateContent" };
                         path = format!("/v1beta/models/{model}:{method}");
-                        body = json!({"contents": [{"role": "user", "parts": [{"text": CANARY}]}]});
+                        body = json!({"contents": [{"role": "user", "parts": [{"text": CANARY}]}], "generationConfig": {"maxOutputTokens": 64}});
                     }
                     let began = Instant::now();
                     let received = send(weir.addr(), "POST", &path, &[("X-API-Key", &key)], &body.to_string());
@@ -155,7 +151,7 @@ fn no_fault_passes_for_success() {
                     let is_well = fault == 32 && verdict == Verdict::Complete;
                     if (verdict != expected && !is_well) || began.elapsed() > Duration::from_secs(45) {
                         wrong.lock().unwrap().push(format!(
-                            "F{fault} {path} streams={streams} translated={translated} {form}: {verdict:?}, expected {expected:?} after {:?}\n{:?}\n{}",
+                            "F{fault} {path} streams={streams} provider={provider} {form}: {verdict:?}, expected {expected:?} after {:?}\n{:?}\n{}",
                             began.elapsed(), received.fields, received.text().chars().take(600).collect::<String>()
                         ));
                     }

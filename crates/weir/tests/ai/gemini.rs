@@ -109,8 +109,9 @@ fn what_cannot_be_served_is_refused_in_the_form_of_the_api() {
         assert_eq!((&error["code"], &error["status"]), (&json!(status), &json!(name)), "{path} {error}");
     }
     assert_eq!(send(weir.addr(), "GET", "/v1beta/models/pro:generateContent", &[], "").status, 405);
-    let chat = json!({"model": "pro", "messages": []}).to_string();
-    let received = send(weir.addr(), "POST", "/v1/chat/completions", &[], &chat);
+    // What only OpenAI has.
+    let prompt = json!({"model": "pro", "prompt": "a"}).to_string();
+    let received = send(weir.addr(), "POST", "/v1/completions", &[], &prompt);
     assert_eq!((received.status, &received.json()["error"]["code"]), (400, &json!("unsupported_api")));
     assert_eq!(provider.ledger()["calls"], json!({}), "no provider was called");
 }
@@ -122,16 +123,16 @@ fn models_are_listed_for_the_api_that_reaches_them() {
     let get = |path| send(weir.addr(), "GET", path, &[], "");
     let list = get("/v1beta/models").json();
     let names: Vec<&Value> = list["models"].as_array().unwrap().iter().map(|model| &model["name"]).collect();
-    assert_eq!(names, [&json!("models/pro"), &json!("models/odd")]);
+    assert_eq!(names, [&json!("models/pro"), &json!("models/odd"), &json!("models/chat")]);
     assert_eq!(get("/v1beta/models/gemini-x").json()["name"], "models/gemini-x");
-    assert_eq!(get("/v1beta/models/chat").json()["error"]["status"], "NOT_FOUND");
+    assert_eq!(get("/v1beta/models/other").json()["error"]["status"], "NOT_FOUND");
     // Google's client uses both versions, and says by its credential what it is.
     let list = send(weir.addr(), "GET", "/v1/models", &[("x-goog-api-key", "client-secret")], "").json();
-    assert_eq!(list["models"].as_array().unwrap().len(), 2, "{list}");
+    assert_eq!(list["models"].as_array().unwrap().len(), 3, "{list}");
     let whole = send(weir.addr(), "POST", "/v1/models/pro:generateContent", &[], PROMPT);
     assert_eq!(judge("/v1beta/", false, &whole), Verdict::Complete, "{whole:?}");
     let list = get("/v1/models").json();
-    assert_eq!((list["data"].as_array().unwrap().len(), &list["data"][0]["id"]), (1, &json!("chat")));
+    assert_eq!((list["data"].as_array().unwrap().len(), &list["data"][2]["id"]), (3, &json!("chat")));
 }
 
 /// An array is a stream that ends with its bracket, whether or not the model has finished.

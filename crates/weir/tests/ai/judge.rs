@@ -105,8 +105,8 @@ pub(crate) fn judge(path: &str, streams: bool, received: &Received) -> Verdict {
     match seen.reason.as_deref() {
         None => Verdict::TruncatedSuccess,
         Some("stop" | "end_turn" | "STOP") if seen.text == TEXT => Verdict::Complete,
-        // The API has no event that ends a stream: what is behind the end reason is part of the response.
-        Some("STOP") if seen.text == TEXT.repeat(2) => Verdict::Other,
+        // Gemini's API has no event that ends a stream: what is behind the end reason is part of the response.
+        Some("stop" | "end_turn" | "STOP") if seen.text == TEXT.repeat(2) => Verdict::Other,
         Some("stop" | "end_turn" | "STOP") => Verdict::TruncatedSuccess,
         Some(_) => Verdict::Other,
     }

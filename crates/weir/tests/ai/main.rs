@@ -4,6 +4,7 @@ mod budgets;
 mod client;
 mod faults;
 mod gemini;
+mod gemini_translation;
 mod inference;
 mod judge;
 mod pass_through;

@@ -1,4 +1,4 @@
-//! Two providers that say what the test writes, with a gateway in front: what they get, and what happens to their responses.
+//! Providers that say what the test writes, with a gateway in front: what they get, and what happens to their responses.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,6 +9,7 @@ use crate::client::{Received, send};
 
 pub(crate) const CHAT: &str = "/v1/chat/completions";
 pub(crate) const MESSAGES: &str = "/v1/messages";
+pub(crate) const GEMINI: &str = "/v1beta/models/";
 
 /// What a provider sends next.
 #[derive(Clone, Default)]
@@ -20,11 +21,12 @@ struct Script {
     gate: Option<Gate>,
 }
 
-/// A model `gpt` at a provider of OpenAI's API, and a model `claude` at one of Anthropic's.
+/// A model `gpt` at a provider of OpenAI's API, a model `claude` at one of Anthropic's, and a model `gemini` at one of Gemini's.
 pub(crate) struct Scripted {
     pub weir: Weir,
     openai: Upstream,
     anthropic: Upstream,
+    gemini: Upstream,
     script: Arc<Mutex<Script>>,
 }
 
@@ -47,19 +49,22 @@ impl Scripted {
                 conn.write("0\r\n\r\n")
             })
         };
-        let (openai, anthropic) = (provider(), provider());
+        let (openai, anthropic, gemini) = (provider(), provider(), provider());
         let yaml = format!(
-            "listen: 127.0.0.1:0\nworkers: 1\nupstreams:\n  o: {{targets: [\"{}\"]}}\n  a: {{targets: [\"{}\"]}}\n\
+            "listen: 127.0.0.1:0\nworkers: 1\nupstreams:\n  o: {{targets: [\"{}\"]}}\n  a: {{targets: [\"{}\"]}}\n  g: {{targets: [\"{}\"]}}\n\
              providers:\n  openai: {{api: openai, upstream: o, keys: [sk-openai-0123456789]}}\n  \
-             anthropic: {{api: anthropic, upstream: a, keys: [sk-ant-0123456789]}}\n\
+             anthropic: {{api: anthropic, upstream: a, keys: [sk-ant-0123456789]}}\n  \
+             google: {{api: gemini, upstream: g, keys: [goog-0123456789]}}\n\
              models:\n  gpt: {{candidates: [{{provider: openai, model: real-gpt}}], attempts: 1}}\n  \
-             claude: {{candidates: [{{provider: anthropic, model: real-claude, max_output: 512}}], attempts: 1}}\n\
-             routes: [{{match: {{path: /v1/*}}, ai: {{}}}}]\n",
+             claude: {{candidates: [{{provider: anthropic, model: real-claude, max_output: 512}}], attempts: 1}}\n  \
+             gemini: {{candidates: [{{provider: google, model: gemini-3-real, max_output: 512}}], attempts: 1}}\n\
+             routes: [{{match: {{path: /v1/*}}, ai: {{}}}}, {{match: {{path: /v1beta/*}}, ai: {{}}}}]\n",
             openai.url(),
-            anthropic.url()
+            anthropic.url(),
+            gemini.url()
         );
         let weir = Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start();
-        Scripted { weir, openai, anthropic, script }
+        Scripted { weir, openai, anthropic, gemini, script }
     }
 
     /// The provider responds with this document.
@@ -81,7 +86,19 @@ impl Scripted {
 
     /// The last request to a provider: its path, its head in lower case, and its body.
     pub(crate) fn provider_saw(&self, path: &str) -> (String, String, Value) {
-        let provider = if path == CHAT { &self.anthropic } else { &self.openai };
+        Self::seen(if path == CHAT { &self.anthropic } else { &self.openai })
+    }
+
+    /// The last request to the provider that this API belongs to.
+    pub(crate) fn api_saw(&self, path: &str) -> (String, String, Value) {
+        Self::seen(match path {
+            CHAT => &self.openai,
+            MESSAGES => &self.anthropic,
+            _ => &self.gemini,
+        })
+    }
+
+    fn seen(provider: &Upstream) -> (String, String, Value) {
         let request = provider.requests().pop().expect("the provider has a request");
         let head = String::from_utf8(request.head.raw.clone()).unwrap().to_ascii_lowercase();
         (request.head.target().to_owned(), head, serde_json::from_slice(&request.body).unwrap())
@@ -94,7 +111,7 @@ impl Scripted {
 
     /// How many requests providers have seen.
     pub(crate) fn count(&self) -> usize {
-        self.openai.requests().len() + self.anthropic.requests().len()
+        [&self.openai, &self.anthropic, &self.gemini].map(|provider| provider.requests().len()).iter().sum()
     }
 }
 

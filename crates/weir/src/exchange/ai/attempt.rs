@@ -92,6 +92,15 @@ impl Failed {
         }
     }
 
+    /// The provider refuses the prompt in a 200, as only Gemini's API does: a 400 in the other ones.
+    pub(super) fn prompt_refused() -> Self {
+        let fault = Fault::CONTENT_FILTER;
+        let error = Error::new(Reason::AiRequest, detail_of(fault));
+        let response = Response { status: 400, lines: Vec::new(), body: Vec::new() };
+        let message = "The provider refused the prompt because of its content".to_owned();
+        Failed { error, response: Some(response), message, ..Failed::fault(fault, None) }
+    }
+
     /// The whole exchange has taken too long.
     pub(super) fn too_long() -> Self {
         Failed { kind: kind_of(Reason::TotalTimeout), ..Failed::last(Reason::TotalTimeout.into()) }

@@ -192,7 +192,7 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
         let translated = if api == call.api {
             None
         } else {
-            match translation::request(call, candidate) {
+            match translation::request(call, api, candidate) {
                 Ok((body, hints)) => {
                     dropped = hints;
                     Some(body)

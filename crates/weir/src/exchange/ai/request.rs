@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use h1::{BodyKind, Known, encode};
+use llm::Api;
 use llm::api::{Family, GeminiMethod};
 
 use super::super::forward::copy_lines;
@@ -125,11 +126,18 @@ pub(super) fn write_head(
     encode::begin_request_line(out, b"POST");
     out.extend_from_slice(base_path.as_bytes());
     out.extend_from_slice(provider.base.as_bytes());
-    match call.method {
-        Some(method) => write_gemini_operation(out, &turn.candidate.model, method),
-        None => out.extend_from_slice(operation(turn.api).as_bytes()),
+    match turn.api {
+        Api::Gemini => {
+            let own = if call.streams { GeminiMethod::Stream } else { GeminiMethod::Generate };
+            write_gemini_operation(out, &turn.candidate.model, call.method.unwrap_or(own));
+        }
+        api => out.extend_from_slice(operation(api).as_bytes()),
     }
     write_query(out, changed::query(x.changed.as_deref(), head, buf).filter(|_| turn.api == call.api));
+    if turn.api == Api::Gemini && call.method.is_none() && call.streams {
+        // Without it the response is one array.
+        out.extend_from_slice(b"?alt=sse");
+    }
     encode::end_request_line(out, host.as_bytes());
 
     let (auth, forged) = (&snapshot.routes[call.route.0].auth_edits, &snapshot.auth.shared().forged);
@@ -205,14 +213,14 @@ pub(super) fn write_head(
 }
 
 /// Path of an API below the provider's base.
-fn operation(api: llm::Api) -> &'static str {
+fn operation(api: Api) -> &'static str {
     match api {
-        llm::Api::Chat => "/chat/completions",
-        llm::Api::Completions => "/completions",
-        llm::Api::Responses => "/responses",
-        llm::Api::Embeddings => "/embeddings",
-        llm::Api::Messages => "/messages",
-        llm::Api::Gemini => "",
+        Api::Chat => "/chat/completions",
+        Api::Completions => "/completions",
+        Api::Responses => "/responses",
+        Api::Embeddings => "/embeddings",
+        Api::Messages => "/messages",
+        Api::Gemini => "",
     }
 }
 

@@ -48,6 +48,8 @@ struct Relay<'a> {
     delivered: u64,
     /// The end, once it is known before the body's.
     end: Option<BodyEnd>,
+    /// The provider refused the prompt, and the client's API says that with a status.
+    is_refused: bool,
 }
 
 /// Relays a stream.
@@ -70,7 +72,7 @@ pub(super) async fn run(
         splitter: EventSplitter::new(),
         reader: EventReader::new(turn.api),
         state: StreamState::new(turn.api, choices, turn.adds_usage),
-        translation: turn.translated.is_some().then(|| StreamTranslation::new(call)),
+        translation: turn.translated.is_some().then(|| StreamTranslation::new(call, turn.api, x.worker.random())),
         framing: x.client_framing(BodyKind::Chunked),
         held: Vec::new(),
         is_begun: false,
@@ -78,6 +80,7 @@ pub(super) async fn run(
         event_bytes: 0,
         delivered: 0,
         end: None,
+        is_refused: false,
     };
     let mut decoder = BodyDecoder::new(kind);
     let mut ended = kind == BodyKind::None;
@@ -175,6 +178,11 @@ impl Relay<'_> {
                 if is_whole_wanted { Handling::Hold } else { self.state.large_piece() }
             } else {
                 let facts = self.reader.finish();
+                if self.translation.is_some() && !self.is_begun && facts.refuses_prompt() {
+                    self.is_refused = true;
+                    self.end = Some(BodyEnd::Proper);
+                    return;
+                }
                 self.delivered += u64::from(facts.content);
                 self.state.event(&facts, self.event_bytes)
             };
@@ -222,7 +230,14 @@ impl Relay<'_> {
             let facts = self.reader.finish();
             !facts.done || self.state.event(&facts, 0) == Handling::Drop
         };
-        let outcome = self.state.end(end, in_event);
+        if self.is_refused {
+            return Err(Failed::prompt_refused());
+        }
+        let outcome = match self.state.end(end, in_event) {
+            // The event with the first content could not be translated: the client has nothing yet.
+            Outcome::Failed(_) if !self.is_begun => Outcome::Uncommitted(Failure::Malformed),
+            outcome => outcome,
+        };
         let fault = fault::of_stream(&outcome, self.state.in_tool_call(), self.state.dropped_bytes());
         self.count(x, matches!(outcome, Outcome::Complete { .. }));
         match outcome {
@@ -242,7 +257,7 @@ impl Relay<'_> {
             Outcome::Complete { missing } => {
                 let mut last = Vec::new();
                 let translated = match &mut self.translation {
-                    Some(translation) => translation.event(missing, &mut last),
+                    Some(translation) => translation.finish(missing, &mut last),
                     None => {
                         last.extend_from_slice(missing);
                         Ok(())

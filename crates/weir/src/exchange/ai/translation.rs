@@ -1,11 +1,14 @@
 //! Calls at candidates that speak another API than the client.
 
 use llm::Api;
-use llm::api::Family;
+use llm::api::{Family, GeminiMethod};
 use llm::request::Member;
 use llm::translate::{
-    ChatToMessagesStream, MessagesToChatStream, Refused, Untranslatable, chat_response_to_message, chat_to_messages,
-    message_response_to_chat, messages_to_chat, to_text,
+    CallIds, ChatToGeminiStream, ChatToMessagesStream, GeminiToChatStream, GeminiToMessagesStream,
+    MessagesToChatStream, MessagesToGeminiStream, Refused, Untranslatable, chat_response_to_gemini,
+    chat_response_to_message, chat_to_gemini, chat_to_messages, gemini_response_to_chat, gemini_response_to_message,
+    gemini_to_chat, gemini_to_messages, message_response_to_chat, message_response_to_gemini, messages_to_chat,
+    messages_to_gemini, to_text,
 };
 use serde_json::Value;
 
@@ -19,7 +22,9 @@ pub(super) fn egress(api: Api, family: Family) -> Option<Api> {
     match (api, family) {
         (api, family) if api.family() == family => Some(api),
         (Api::Chat, Family::Anthropic) => Some(Api::Messages),
-        (Api::Messages, Family::OpenAi) => Some(Api::Chat),
+        (Api::Messages | Api::Gemini, Family::OpenAi) => Some(Api::Chat),
+        (Api::Gemini, Family::Anthropic) => Some(Api::Messages),
+        (Api::Chat | Api::Messages, Family::Gemini) => Some(Api::Gemini),
         _ => None,
     }
 }
@@ -28,24 +33,43 @@ pub(super) fn egress(api: Api, family: Family) -> Option<Api> {
 ///
 /// # Errors
 /// A member that has no equivalent there.
-pub(super) fn request(call: &Call<'_>, candidate: &Candidate) -> Result<(Vec<u8>, Vec<String>), Refused> {
+pub(super) fn request(call: &Call<'_>, egress: Api, candidate: &Candidate) -> Result<(Vec<u8>, Vec<String>), Refused> {
+    let only_same = |member: &str, reason| Err(Refused { member: member.to_owned(), reason });
+    match call.method {
+        Some(GeminiMethod::Count) => return only_same("countTokens", "the provider's API has no equivalent"),
+        Some(GeminiMethod::Stream) if !call.streams => {
+            return only_same("streamGenerateContent", "an array is not translated; use `alt=sse`");
+        }
+        _ => {}
+    }
     // The scanner has read it, so it is JSON.
     let body: Value = serde_json::from_slice(call.body).unwrap_or(Value::Null);
-    let translated = match call.api {
-        Api::Chat => chat_to_messages(&body, &candidate.model, candidate.max_output)?,
+    let translated = match (call.api, egress) {
+        (Api::Chat, Api::Gemini) => chat_to_gemini(&body, &candidate.model)?,
+        (Api::Chat, _) => chat_to_messages(&body, &candidate.model, candidate.max_output)?,
+        (Api::Gemini, Api::Messages) => {
+            gemini_to_messages(&body, &candidate.model, call.streams, candidate.max_output)?
+        }
+        (Api::Gemini, _) => gemini_to_chat(&body, &candidate.model, call.streams)?,
+        (_, Api::Gemini) => messages_to_gemini(&body, &candidate.model)?,
         _ => messages_to_chat(&body, &candidate.model)?,
     };
     Ok((to_text(&translated.body, call.body), translated.dropped))
 }
 
-/// A whole response in the client's API.
+/// A whole response in the client's API. `random`: for ids that the provider leaves out.
 ///
 /// # Errors
 /// It has no meaning there.
-pub(super) fn response(ingress: Api, egress: Api, response: Response) -> Result<Response, Untranslatable> {
+pub(super) fn response(ingress: Api, egress: Api, response: Response, random: u64) -> Result<Response, Untranslatable> {
     let body: Value = serde_json::from_slice(&response.body).map_err(|_| Untranslatable)?;
+    let (created, mut ids) = (clock::unix_ms() / 1000, CallIds::new(random));
     let (body, dropped) = match (ingress, egress) {
-        (Api::Chat, _) => message_response_to_chat(&body, clock::unix_ms() / 1000)?,
+        (Api::Chat, Api::Gemini) => gemini_response_to_chat(&body, created, &mut ids)?,
+        (Api::Chat, _) => message_response_to_chat(&body, created)?,
+        (Api::Gemini, Api::Messages) => message_response_to_gemini(&body)?,
+        (Api::Gemini, _) => chat_response_to_gemini(&body)?,
+        (_, Api::Gemini) => gemini_response_to_message(&body, &mut ids)?,
         _ => chat_response_to_message(&body)?,
     };
     let mut lines = Vec::new();
@@ -66,16 +90,23 @@ pub(super) struct StreamTranslation {
 enum To {
     Chat(MessagesToChatStream),
     Messages(ChatToMessagesStream),
+    GeminiToChat(GeminiToChatStream),
+    GeminiToMessages(Box<GeminiToMessagesStream>),
+    ChatToGemini(ChatToGeminiStream),
+    MessagesToGemini(Box<MessagesToGeminiStream>),
 }
 
 impl StreamTranslation {
-    /// For the response to this call.
-    pub(super) fn new(call: &Call<'_>) -> Self {
-        let to = match call.api {
-            Api::Chat => {
-                let wants_usage = call.scan.is_true(Member::IncludeUsage, call.body);
-                To::Chat(MessagesToChatStream::new(clock::unix_ms() / 1000, wants_usage))
-            }
+    /// For the response to this call. `random`: for ids that the provider leaves out.
+    pub(super) fn new(call: &Call<'_>, egress: Api, random: u64) -> Self {
+        let (created, ids) = (clock::unix_ms() / 1000, CallIds::new(random));
+        let wants_usage = call.scan.is_true(Member::IncludeUsage, call.body);
+        let to = match (call.api, egress) {
+            (Api::Chat, Api::Gemini) => To::GeminiToChat(GeminiToChatStream::new(created, wants_usage, ids)),
+            (Api::Chat, _) => To::Chat(MessagesToChatStream::new(created, wants_usage)),
+            (Api::Gemini, Api::Messages) => To::MessagesToGemini(Box::default()),
+            (Api::Gemini, _) => To::ChatToGemini(ChatToGeminiStream::new()),
+            (_, Api::Gemini) => To::GeminiToMessages(Box::new(GeminiToMessagesStream::new(call.estimate, ids))),
             _ => To::Messages(ChatToMessagesStream::new(call.estimate)),
         };
         StreamTranslation { to, event: Vec::new() }
@@ -86,6 +117,10 @@ impl StreamTranslation {
         match &self.to {
             To::Chat(stream) => stream.dropped(),
             To::Messages(stream) => stream.dropped(),
+            To::GeminiToChat(stream) => stream.dropped(),
+            To::GeminiToMessages(stream) => stream.dropped(),
+            To::ChatToGemini(stream) => stream.dropped(),
+            To::MessagesToGemini(stream) => stream.dropped(),
         }
     }
 
@@ -113,6 +148,22 @@ impl StreamTranslation {
         match &mut self.to {
             To::Chat(stream) => stream.event(event, out),
             To::Messages(stream) => stream.event(event, out),
+            To::GeminiToChat(stream) => stream.event(event, out),
+            To::GeminiToMessages(stream) => stream.event(event, out),
+            To::ChatToGemini(stream) => stream.event(event, out),
+            To::MessagesToGemini(stream) => stream.event(event, out),
+        }
+    }
+
+    /// Ends a stream that is complete. `missing`: the event of the provider's API that ends streams, if it was not sent.
+    ///
+    /// # Errors
+    /// It has no meaning in the client's API.
+    pub(super) fn finish(&mut self, missing: &[u8], out: &mut Vec<u8>) -> Result<(), Untranslatable> {
+        match &mut self.to {
+            To::GeminiToChat(stream) => stream.finish(out),
+            To::GeminiToMessages(stream) => stream.finish(out),
+            _ => self.event(missing, out),
         }
     }
 }

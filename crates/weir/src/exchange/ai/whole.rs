@@ -124,8 +124,10 @@ pub(super) async fn run(
     let response = Response { status: reply.status, lines: std::mem::take(&mut reply.lines), body };
     match judge(call, turn, reply, &facts, end, first_ns.is_some()) {
         None => {
+            let random = x.worker.random();
             let response = match turn.translated {
-                Some(_) => translation::response(call.api, turn.api, response).map_err(|_| malformed())?,
+                Some(_) if facts.refuses_prompt() => return Err(Failed::prompt_refused()),
+                Some(_) => translation::response(call.api, turn.api, response, random).map_err(|_| malformed())?,
                 None => response,
             };
             if is_success {

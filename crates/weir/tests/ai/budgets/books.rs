@@ -89,9 +89,9 @@ impl Books {
         );
         let setup = Setup { good: &good, bad: &bad, redis, ..Setup::new(&good, &limits, "tokens, input, requests") };
         let mut models = String::new();
-        let mut names = vec!["chat".to_owned(), "slow".to_owned(), "claude".to_owned()];
+        let mut names = ["chat", "slow", "claude", "google"].map(str::to_owned).to_vec();
         for fault in FAULTS {
-            for (name, api) in [("o", "bad"), ("c", "bad-claude")] {
+            for (name, api) in [("o", "bad"), ("c", "bad-claude"), ("g", "bad-google")] {
                 models.push_str(&format!(
                     "  {name}{fault}: {{candidates: [{{provider: {api}, model: sim-f{fault}, max_output: 100}}, {{provider: good, model: sim, tier: 2}}]}}\n"
                 ));
@@ -99,12 +99,12 @@ impl Books {
             }
         }
         let yaml = setup.yaml().replace("limits:\n  tokens", &format!("{models}limits:\n  tokens"));
-        let yaml = change(yaml.replace("chat, slow, claude", &names.join(", ")));
+        let yaml = change(yaml.replace("chat, slow, claude, google", &names.join(", ")));
         let gateways = (0..if redis.is_some() { 2 } else { 1 }).map(|_| setup.start_with(&yaml)).collect();
         Books { good, _bad: bad, gateways }
     }
 
-    /// Calls of both APIs, translated ones too, whole and streamed; one in five meets a fault or a client that disconnects.
+    /// Calls of OpenAI's and Anthropic's APIs, translated ones too, whole and streamed; one in five meets a fault or a client that disconnects.
     fn trade(&self, count: usize) {
         let next = AtomicU64::new(0);
         thread::scope(|scope| {
@@ -130,11 +130,12 @@ impl Books {
         match number % 10 {
             3 => disconnect(weir.addr(), path, &chat("slow", true, 64), number % 4 == 3),
             7 => {
-                let api = if number % 4 == 3 { "o" } else { "c" };
+                let api = ["o", "c", "g"][number / 100 % 3];
                 call(weir, path, &chat(&format!("{api}{fault}"), streams, 64), &[]);
             }
             0 | 5 => {
-                let received = call(weir, path, &chat("claude", streams, 64), &[]);
+                let model = if number % 20 < 10 { "claude" } else { "google" };
+                let received = call(weir, path, &chat(model, streams, 64), &[]);
                 assert_eq!(received.status, 200, "{received:?}");
             }
             _ => {
@@ -195,7 +196,8 @@ fn books(redis: Option<&Redis>) {
     let all = |_: &Value| true;
     // What the well provider reported is what complete calls were settled with: those that were cut are marked as estimated.
     let served_well = |line: &Value| {
-        matches!(line["ai"]["provider"].as_str(), Some("good" | "claude")) && line["ai"]["estimated"] == false
+        matches!(line["ai"]["provider"].as_str(), Some("good" | "claude" | "google"))
+            && line["ai"]["estimated"] == false
     };
     let cut: Vec<&Value> =
         lines.iter().filter(|line| line["ai"]["provider"] == "good" && line["ai"]["estimated"] != false).collect();
@@ -260,7 +262,7 @@ fn the_books_of_a_million_calls_balance() {
         all("weir_ai_tokens_total", &|labels| labels.contains(&kind) && wanted(labels))
     };
     let served_well = |labels: &str| {
-        ["good", "claude"].iter().any(|name| labels.contains(&format!("provider=\"{name}\"")))
+        ["good", "claude", "google"].iter().any(|name| labels.contains(&format!("provider=\"{name}\"")))
             && labels.contains("estimated=\"false\"")
             && !is_slow(labels)
     };

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes the configuration that the official clients are run against: configuration.py SIMULATOR_URL KEYS_FILE.
 
-A model's name begins with `o` where its provider speaks OpenAI's API, with `a` where it speaks Anthropic's: a client of one API is translated
-at the other. With `g` it speaks Gemini's, which only its own clients reach. What follows is a fault that a client has to notice."""
+A model's name begins with `o` where its provider speaks OpenAI's API, with `a` where it speaks Anthropic's, with `g` where it speaks Gemini's: a
+client of one API is translated at the others. What follows is a fault that a client has to notice."""
 
 import json
 import sys

@@ -4,8 +4,8 @@ import assert from 'node:assert/strict'
 
 export const { GATEWAY_URL, SIMULATOR_URL, GATEWAY_KEY } = process.env
 export const TEXT = 'The quick brown fox jumps over lazy dögs. '
-// Models at a provider of OpenAI's API and at one of Anthropic's: one of the two is translated.
-export const PROVIDERS = ['o', 'a']
+// Models at a provider of OpenAI's API, at one of Anthropic's and at one of Gemini's: two of the three are translated.
+export const PROVIDERS = ['o', 'a', 'g']
 export const SCHEMA = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'], additionalProperties: false }
 
 export async function ledger() {

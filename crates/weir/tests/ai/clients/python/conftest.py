@@ -9,8 +9,8 @@ GATEWAY = os.environ["GATEWAY_URL"]
 SIMULATOR = os.environ["SIMULATOR_URL"]
 KEY = os.environ["GATEWAY_KEY"]
 TEXT = "The quick brown fox jumps over lazy dögs. "
-# Models at a provider of OpenAI's API and at one of Anthropic's: one of the two is translated.
-PROVIDERS = ["o", "a"]
+# Models at a provider of OpenAI's API, at one of Anthropic's and at one of Gemini's: two of the three are translated.
+PROVIDERS = ["o", "a", "g"]
 IMAGE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 SCHEMA = {
     "type": "object",

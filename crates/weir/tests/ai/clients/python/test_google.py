@@ -1,7 +1,7 @@
 """Google's client of Gemini's API."""
 
 import pytest
-from conftest import GATEWAY, IMAGE, KEY, SCHEMA, TEXT, ledger, wait_until
+from conftest import GATEWAY, IMAGE, KEY, PROVIDERS, SCHEMA, TEXT, ledger, wait_until
 from google import genai
 from google.genai import errors, types
 
@@ -34,7 +34,7 @@ def text_of(chunks) -> str:
 @pytest.mark.parametrize("version", ["v1", "v1beta"])
 def test_models(version):
     client = client_of(api_version=version)
-    assert "models/g" in {model.name for model in client.models.list()}
+    assert {"models/g", "models/o", "models/a"} <= {model.name for model in client.models.list()}
     assert client.models.get(model="g").name == "models/g"
     with pytest.raises(errors.ClientError) as raised:
         client.models.get(model="other")
@@ -49,9 +49,10 @@ def test_both_versions():
         assert said.text == TEXT, version
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("streams", [False, True])
-def test_text(streams):
-    chunks = generate("g", streams=streams)
+def test_text(provider, streams):
+    chunks = generate(provider, streams=streams)
     last = chunks[-1]
     assert (text_of(chunks), last.candidates[0].finish_reason) == (TEXT, types.FinishReason.STOP)
     assert (last.model_version, last.usage_metadata.candidates_token_count) == ("sim", 8)
@@ -61,22 +62,24 @@ def test_tokens_are_counted():
     assert client.models.count_tokens(model="g", contents="hello").total_tokens > 0
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("streams", [False, True])
-def test_two_turns_with_a_tool(streams):
+def test_two_turns_with_a_tool(provider, streams):
     ask = types.Content(role="user", parts=[types.Part(text="hello")])
-    said = next(chunk for chunk in generate("g", [ask], CALLS, streams=streams) if chunk.function_calls)
+    said = next(chunk for chunk in generate(provider, [ask], CALLS, streams=streams) if chunk.function_calls)
     call = said.function_calls[0]
     assert (call.name, call.args) == ("weather", {"city": "Paris"})
     result = types.Part.from_function_response(name="weather", response={"result": "rain"})
     history = [ask, said.candidates[0].content, types.Content(role="user", parts=[result])]
-    assert text_of(generate("g", history, CALLS, streams=streams)) == TEXT
+    assert text_of(generate(provider, history, CALLS, streams=streams)) == TEXT
 
 
-def test_images_and_schemas():
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_images_and_schemas(provider):
     image = types.Part(inline_data=types.Blob(data=IMAGE, mime_type="image/png"))
-    assert text_of(generate("g", [image, "What is it?"])) == TEXT
+    assert text_of(generate(provider, [image, "What is it?"])) == TEXT
     wanted = types.GenerateContentConfig(response_mime_type="application/json", response_json_schema=SCHEMA)
-    assert text_of(generate("g", config=wanted)) == '{"city":"Paris"}'
+    assert text_of(generate(provider, config=wanted)) == '{"city":"Paris"}'
 
 
 @pytest.mark.parametrize("streams", [False, True])
@@ -88,7 +91,10 @@ def test_images_and_schemas():
         ("g-overloaded", errors.ServerError, 503, "UNAVAILABLE"),
         ("g-long", errors.ClientError, 400, "INVALID_ARGUMENT"),
         ("other", errors.ClientError, 404, "NOT_FOUND"),
-        ("o", errors.ClientError, 400, "INVALID_ARGUMENT"),
+        ("o-broken", errors.ServerError, 500, "INTERNAL"),
+        ("o-filtered", errors.ClientError, 400, "INVALID_ARGUMENT"),
+        ("a-limited", errors.ClientError, 429, "RESOURCE_EXHAUSTED"),
+        ("a-overloaded", errors.ServerError, 503, "UNAVAILABLE"),
     ],
 )
 def test_errors_have_their_class(model, wanted, code, status, streams):
@@ -108,11 +114,20 @@ def test_a_wrong_key_is_refused():
     assert (raised.value.code, raised.value.status) == (401, "UNAUTHENTICATED")
 
 
+def test_what_is_not_translated():
+    with pytest.raises(errors.ClientError) as raised:
+        client.models.count_tokens(model="o", contents="hello")
+    assert (raised.value.code, raised.value.status) == (400, "INVALID_ARGUMENT")
+    with pytest.raises(errors.ClientError, match="topK"):
+        generate("a", config=types.GenerateContentConfig(top_k=5))
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("fault", ["cut", "error", "malformed"])
-def test_a_stream_that_breaks_off_raises(fault):
+def test_a_stream_that_breaks_off_raises(provider, fault):
     text = ""
     with pytest.raises(errors.APIError):  # noqa: PT012
-        for chunk in client.models.generate_content_stream(model=f"g-{fault}", contents="hello"):
+        for chunk in client.models.generate_content_stream(model=f"{provider}-{fault}", contents="hello"):
             text += chunk.text
     assert TEXT.startswith(text)
     assert "" < text < TEXT

@@ -1,0 +1,203 @@
+//! Streams of Gemini for clients of the other APIs.
+
+use super::super::{ChatToMessagesStream, Untranslatable, event_data};
+use super::call_id::CallIds;
+use super::response::{self, Said, said};
+use serde_json::{Value, json};
+
+/// Translates the events of one stream to chat chunks.
+///
+/// No event of Gemini's says that the response ends there; an end reason may come with any of them, and more text after it. So the end is
+/// written by [`GeminiToChatStream::finish`], once the body has ended properly.
+#[derive(Debug)]
+pub struct GeminiToChatStream {
+    id: String,
+    model: Value,
+    created: u64,
+    include_usage: bool,
+    has_begun: bool,
+    /// Calls so far.
+    calls: u64,
+    /// Gemini's end reason.
+    end: Option<String>,
+    /// The prompt was refused after all.
+    is_blocked: bool,
+    usage: Value,
+    ids: CallIds,
+    dropped: Vec<String>,
+}
+
+impl GeminiToChatStream {
+    /// `include_usage`: what the client requested. `created`: seconds since 1970.
+    pub fn new(created: u64, include_usage: bool, ids: CallIds) -> Self {
+        GeminiToChatStream {
+            id: String::new(),
+            model: "".into(),
+            created,
+            include_usage,
+            has_begun: false,
+            calls: 0,
+            end: None,
+            is_blocked: false,
+            usage: json!({}),
+            ids,
+            dropped: Vec::new(),
+        }
+    }
+
+    /// What was left out so far.
+    pub fn dropped(&self) -> &[String] {
+        &self.dropped
+    }
+
+    /// Appends what the client gets for a whole event: chunks, or nothing. Errors are events of their own kind and never come here.
+    ///
+    /// # Errors
+    /// The event has no meaning for the client: the stream has failed.
+    pub fn event(&mut self, event: &[u8], out: &mut Vec<u8>) -> Result<(), Untranslatable> {
+        let Some(data) = event_data(event) else { return Ok(()) };
+        let data: Value = serde_json::from_slice(&data).map_err(|_| Untranslatable)?;
+        if !data.is_object() || !data["error"].is_null() {
+            return Err(Untranslatable);
+        }
+        // Counts are cumulative.
+        for (name, count) in data["usageMetadata"].as_object().into_iter().flatten().filter(|(_, count)| count.is_u64())
+        {
+            self.usage[name] = count.clone();
+        }
+        self.is_blocked |= !data["promptFeedback"]["blockReason"].is_null();
+        let candidates = match &data["candidates"] {
+            Value::Null => return Ok(()),
+            candidates => candidates.as_array().ok_or(Untranslatable)?,
+        };
+        for candidate in candidates {
+            if candidate["index"].as_u64().unwrap_or(0) != 0 {
+                return Err(Untranslatable);
+            }
+            self.begin(&data, out);
+            response::drop_sources(candidate, &mut self.dropped);
+            for part in response::parts(candidate)? {
+                match said(part, &mut self.ids, &mut self.dropped)? {
+                    Said::Text(text) => self.chunk(json!({"content": text}), Value::Null, out),
+                    Said::Call { id, name, args } => {
+                        let call = json!({"index": self.calls, "id": id, "type": "function",
+                            "function": {"name": name, "arguments": args.to_string()}});
+                        self.calls += 1;
+                        self.chunk(json!({"tool_calls": [call]}), Value::Null, out);
+                    }
+                    Said::Nothing => {}
+                }
+            }
+            if let Some(reason) = candidate["finishReason"].as_str() {
+                response::finish_reason(reason, false)?;
+                self.end = Some(reason.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the end, once the stream is complete.
+    ///
+    /// # Errors
+    /// There was no end reason: the stream has failed.
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Untranslatable> {
+        let reason = match &self.end {
+            _ if self.is_blocked => "content_filter",
+            Some(reason) => response::finish_reason(reason, self.calls > 0)?,
+            None => return Err(Untranslatable),
+        };
+        self.begin(&Value::Null, out);
+        self.chunk(json!({}), reason.into(), out);
+        if self.include_usage && self.usage.as_object().is_some_and(|counts| !counts.is_empty()) {
+            let mut chunk = self.frame();
+            chunk["choices"] = json!([]);
+            chunk["usage"] = response::chat_usage(&self.usage);
+            push(&chunk, out);
+        }
+        out.extend_from_slice(b"data: [DONE]\n\n");
+        Ok(())
+    }
+
+    fn begin(&mut self, data: &Value, out: &mut Vec<u8>) {
+        if self.has_begun {
+            return;
+        }
+        self.has_begun = true;
+        self.id = match data["responseId"].as_str() {
+            Some(id) if !id.is_empty() => id.to_owned(),
+            _ => self.ids.response(),
+        };
+        if data["modelVersion"].is_string() {
+            self.model = data["modelVersion"].clone();
+        }
+        self.chunk(json!({"role": "assistant", "content": ""}), Value::Null, out);
+    }
+
+    fn frame(&self) -> Value {
+        json!({"id": self.id, "object": "chat.completion.chunk", "created": self.created, "model": self.model})
+    }
+
+    fn chunk(&self, delta: Value, finish_reason: Value, out: &mut Vec<u8>) {
+        let mut chunk = self.frame();
+        chunk["choices"] = json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish_reason}]);
+        if self.include_usage {
+            chunk["usage"] = Value::Null;
+        }
+        push(&chunk, out);
+    }
+}
+
+fn push(chunk: &Value, out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("data: {chunk}\n\n").as_bytes());
+}
+
+/// Translates the events of one stream to those of Anthropic's messages. By way of chat, which loses nothing: each chunk says one thing, calls
+/// come whole, and both count tokens alike.
+#[derive(Debug)]
+pub struct GeminiToMessagesStream {
+    chat: GeminiToChatStream,
+    messages: ChatToMessagesStream,
+}
+
+impl GeminiToMessagesStream {
+    /// `estimate`: input tokens, for the start.
+    pub fn new(estimate: u64, ids: CallIds) -> Self {
+        // The time is not part of messages.
+        let chat = GeminiToChatStream::new(0, true, ids);
+        GeminiToMessagesStream { chat, messages: ChatToMessagesStream::new(estimate) }
+    }
+
+    /// What was left out so far.
+    pub fn dropped(&self) -> &[String] {
+        self.chat.dropped()
+    }
+
+    /// Appends what the client gets for a whole event.
+    ///
+    /// # Errors
+    /// The event has no meaning for the client: the stream has failed.
+    pub fn event(&mut self, event: &[u8], out: &mut Vec<u8>) -> Result<(), Untranslatable> {
+        let mut chunks = Vec::new();
+        self.chat.event(event, &mut chunks)?;
+        self.chunks(&chunks, out)
+    }
+
+    /// Appends the end, once the stream is complete.
+    ///
+    /// # Errors
+    /// There was no end reason: the stream has failed.
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Untranslatable> {
+        let mut chunks = Vec::new();
+        self.chat.finish(&mut chunks)?;
+        self.chunks(&chunks, out)
+    }
+
+    fn chunks(&mut self, chunks: &[u8], out: &mut Vec<u8>) -> Result<(), Untranslatable> {
+        // Chunks are lines of JSON, in which no line end stands.
+        for line in chunks.split(|byte| *byte == b'\n') {
+            self.messages.event(line, out)?;
+            self.messages.end_call(out);
+        }
+        Ok(())
+    }
+}
