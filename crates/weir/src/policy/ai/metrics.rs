@@ -18,6 +18,35 @@ struct Counts {
     /// Millionths.
     cost: BTreeMap<[Arc<str>; 2], u64>,
     first_token: BTreeMap<[Arc<str>; 2], Buckets>,
+    /// By [`CacheResult`]; written once a route has a cache.
+    cache: Option<[u64; 4]>,
+}
+
+/// What a cache did for a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheResult {
+    /// It had the response.
+    Hit,
+    /// The provider was called.
+    Miss,
+    /// An equal call in flight had the response.
+    Coalesced,
+    /// The call is none that is looked up.
+    Bypass,
+}
+
+impl CacheResult {
+    /// Name in the log and in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            CacheResult::Hit => "hit",
+            CacheResult::Miss => "miss",
+            CacheResult::Coalesced => "coalesced",
+            CacheResult::Bypass => "bypass",
+        }
+    }
+
+    const ALL: [CacheResult; 4] = [CacheResult::Hit, CacheResult::Miss, CacheResult::Coalesced, CacheResult::Bypass];
 }
 
 /// Upper bounds of the time to the first token, in seconds: those of vLLM.
@@ -83,12 +112,28 @@ impl Counters {
         self.with(|counts| *counts.attempts.entry(([provider.clone(), model.clone()], fault)).or_default() += 1);
     }
 
+    /// Counts what a cache did for a call.
+    pub fn cached(&self, result: CacheResult) {
+        self.with(|counts| counts.cache.get_or_insert_default()[result as usize] += 1);
+    }
+
     /// Counts a request.
     pub fn request(&self, request: Request) {
-        let Request { route, model, provider, api, end, first_token_ns, tokens, estimated, cost } = request;
+        let key = [
+            request.route.clone(),
+            request.model.clone(),
+            request.provider.clone(),
+            request.api.into(),
+            request.end.into(),
+        ];
+        self.with(|counts| *counts.requests.entry(key).or_default() += 1);
+        self.usage(request);
+    }
+
+    /// Counts what a call used, whose request was counted before: its client disconnected while others waited for its response.
+    pub fn usage(&self, request: Request) {
+        let Request { route: _, model, provider, api: _, end: _, first_token_ns, tokens, estimated, cost } = request;
         self.with(|counts| {
-            let key = [route, model.clone(), provider.clone(), api.into(), end.into()];
-            *counts.requests.entry(key).or_default() += 1;
             for (kind, count) in ["input", "output", "cached_input"].into_iter().zip(tokens.into_iter().flatten()) {
                 if count > 0 {
                     let key = ([model.clone(), provider.clone()], kind, estimated);
@@ -170,6 +215,13 @@ impl Counters {
                     })
                 },
             )?;
+            if let Some(cache) = counts.cache {
+                out.counter("weir_ai_cache", "Calls of routes with a cache, by what it did for them", |s| {
+                    CacheResult::ALL
+                        .iter()
+                        .try_for_each(|result| s.add(&[("result", result.name())], cache[*result as usize]))
+                })?;
+            }
             out.gauge("weir_ai_held_bytes", "Bytes of request bodies that are held for further attempts", |s| {
                 s.add(&[], held)
             })?;
