@@ -98,9 +98,11 @@ impl Policy {
             names.dedup();
         }
         Policy {
-            mode: match cache.mode {
-                CacheMode::Ttl(ttl) => Mode::Ttl(millis(ttl)),
+            mode: match &cache.mode {
+                CacheMode::Ttl(ttl) => Mode::Ttl(millis(*ttl)),
                 CacheMode::Http { default_ttl } => Mode::Http { default_ttl_ms: default_ttl.map(millis) },
+                // Its own rules decide what is stored.
+                CacheMode::Llm(calls) => Mode::Ttl(millis(calls.ttl)),
             },
             query: cache.query.clone(),
             partition_by: cache
@@ -161,9 +163,10 @@ fn fingerprint(cache: &Cache, guarded: &[Arc<str>], guarded_query: &[Arc<str>], 
     let mut bytes = Vec::new();
     let mut text = |text: &str| sized(&mut bytes, text.as_bytes());
     text(&cache.name);
-    text(match cache.mode {
+    text(match &cache.mode {
         CacheMode::Ttl(_) => "ttl",
         CacheMode::Http { .. } => "http",
+        CacheMode::Llm(_) => "llm",
     });
     text(told_apart);
     match &cache.query {

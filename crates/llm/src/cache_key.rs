@@ -17,15 +17,25 @@ const LEFT_OUT: [&str; 7] = [
     "service_tier",
 ];
 
+/// Members that let the provider run tools, or that refer to state of the provider, beside those that the scanner reads.
+const HOSTED: [&str; 6] =
+    ["web_search_options", "mcp_servers", "container", "cachedContent", "cached_content", "context_management"];
+
+/// Values of a body that are sorted and compared; a body with more of them has no key, because a worker must not be busy with it.
+const MOST_VALUES: usize = 200_000;
+/// A nested object with a longer canonical text is represented by the digest of it: its text is not copied once for each level above.
+const LONGEST_TEXT: usize = 256;
+
 /// A key of the cache.
 pub type CacheKey = [u8; 32];
 
 /// The key: SHA-256 of partition, path, model and canonical body. `None` if the body has no one meaning: a name occurs twice in an
-/// object, or a string has a surrogate without its partner.
-pub fn cache_key(partition: &[u8], path: &str, model: &str, body: &[u8]) -> Option<CacheKey> {
+/// object, or a string has a surrogate without its partner. Also `None` where its response does not depend on the body alone: a member lets
+/// the provider run tools or use its state; and for more values than are compared.
+pub fn cache_key(partition: &[u8], path: &[u8], model: &[u8], body: &[u8]) -> Option<CacheKey> {
     let canonical = canonical(body)?;
     let mut hash = Sha256::new();
-    for part in [partition, path.as_bytes(), model.as_bytes(), &canonical] {
+    for part in [partition, path, model, &canonical] {
         // with its length, so that no two lists of parts look alike
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
@@ -60,10 +70,13 @@ pub fn bypass(api: Api, request: &RequestScan, body: &[u8], any_temperature: boo
     };
     let repeatable = [Member::Temperature, Member::ConfigTemperature].into_iter().any(zero)
         || [Member::Seed, Member::ConfigSeed].into_iter().any(|member| request.value(member).is_some());
-    if request.has_state(body)
-        || (api == Api::Responses
-            && request.value(Member::Store).is_none_or(|value| body.get(value.range()) != Some(b"false")))
-    {
+    let store = request.value(Member::Store).and_then(|value| body.get(value.range()));
+    let is_stored = match api {
+        // Stored unless the request says otherwise.
+        Api::Responses => store != Some(b"false"),
+        _ => store.is_some_and(|store| store != b"false"),
+    };
+    if request.has_state(body) || is_stored {
         Some(Bypass::State)
     } else if request.choices(body) != 1 {
         Some(Bypass::Choices)
@@ -88,9 +101,10 @@ fn hosted_tools(api: Api, tools: &[u8]) -> bool {
     })
 }
 
-/// The body with members sorted, white space removed, escapes resolved and numbers by value; without the members that are left out.
+/// The body with members sorted, white space removed, escapes resolved and numbers by value; without the members that are left out. Nested
+/// objects with a long text are their digest.
 fn canonical(body: &[u8]) -> Option<Vec<u8>> {
-    let mut parser = Parser { body, lexer: Lexer::new(), at: 0 };
+    let mut parser = Parser { body, lexer: Lexer::new(), at: 0, values: 0 };
     let mut out = Vec::with_capacity(body.len());
     let first = parser.token()?;
     parser.value(first, &mut out, true)?;
@@ -101,6 +115,8 @@ struct Parser<'a> {
     body: &'a [u8],
     lexer: Lexer,
     at: usize,
+    /// Values so far.
+    values: usize,
 }
 
 impl Parser<'_> {
@@ -119,8 +135,13 @@ impl Parser<'_> {
 
     /// Appends the value that starts with `token`. Nesting is bounded by the lexer.
     fn value(&mut self, token: Token, out: &mut Vec<u8>, top: bool) -> Option<()> {
+        self.values += 1;
+        if self.values > MOST_VALUES {
+            return None;
+        }
         match token.kind {
             TokenKind::ObjectStart => {
+                let begin = out.len();
                 let mut members: Vec<(String, Vec<u8>)> = Vec::new();
                 loop {
                     let name = self.token()?;
@@ -137,7 +158,12 @@ impl Parser<'_> {
                 if members.windows(2).any(|pair| pair[0].0 == pair[1].0) {
                     return None;
                 }
-                members.retain(|(name, _)| !(top && LEFT_OUT.contains(&name.as_str())));
+                if top {
+                    if members.iter().any(|(name, value)| HOSTED.contains(&name.as_str()) && value != b"null") {
+                        return None;
+                    }
+                    members.retain(|(name, _)| !LEFT_OUT.contains(&name.as_str()));
+                }
                 out.push(b'{');
                 for (i, (name, value)) in members.iter().enumerate() {
                     if i > 0 {
@@ -148,6 +174,13 @@ impl Parser<'_> {
                     out.extend_from_slice(value);
                 }
                 out.push(b'}');
+                if !top && out.len() - begin > LONGEST_TEXT {
+                    let digest = Sha256::digest(&out[begin..]);
+                    out.truncate(begin);
+                    // No value begins so, and the digest has one length.
+                    out.push(b'#');
+                    out.extend_from_slice(&digest);
+                }
             }
             TokenKind::ArrayStart => {
                 out.push(b'[');

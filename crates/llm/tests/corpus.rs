@@ -18,6 +18,7 @@ fn every_file_of_the_corpus() {
     let (requests, streams, translations) = (corpus("request"), corpus("stream"), corpus("translate"));
     assert!(requests.len() > 3 && streams.len() > 3 && translations.len() > 3);
     requests.iter().for_each(|body| checks::request(body));
+    requests.iter().for_each(|body| checks::cache_key(body));
     streams.iter().for_each(|input| checks::stream(input));
     translations.iter().for_each(|input| checks::translate(input));
 }
@@ -46,6 +47,7 @@ proptest! {
     #[test]
     fn changed_requests(body in changed("request")) {
         checks::request(&body);
+        checks::cache_key(&body);
     }
 
     #[test]

@@ -213,7 +213,7 @@ fn cookies_are_stripped_on_request() {
     let has = |stored: &[u8]| memchr::memmem::find(stored, b"Set-Cookie").is_some();
     for mode in [CacheMode::Ttl(Duration::from_secs(300)), CacheMode::Http { default_ttl: None }] {
         for strips in [false, true] {
-            let policy = Policy::new(&Cache { strips_set_cookie: strips, ..config(mode) }, [], "");
+            let policy = Policy::new(&Cache { strips_set_cookie: strips, ..config(mode.clone()) }, [], "");
             let asked = get("").asked(&policy);
             let considered = Response::new(200, &fields).consider(&policy, &asked);
             let lines = StoredLines(fields.as_bytes());

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::LimitKey;
+
 /// One cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cache {
@@ -39,7 +41,7 @@ pub struct Cache {
 }
 
 /// How freshness is decided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CacheMode {
     /// Every 200 for the same time, whatever the origin says short of no-store, private or Set-Cookie.
     Ttl(Duration),
@@ -48,6 +50,36 @@ pub enum CacheMode {
         /// Freshness of responses that have none of their own.
         default_ttl: Option<Duration>,
     },
+    /// Responses of AI models.
+    Llm(CallCache),
+}
+
+/// What is special about a cache of calls of AI models.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallCache {
+    /// For how long a response may be used.
+    pub ttl: Duration,
+    /// Requests whose responses differ from call to call are looked up too.
+    pub any_temperature: bool,
+    /// Stored streams are sent as their events came.
+    pub is_paced: bool,
+    /// Parts of the identity that separate tenants, beside the consumer.
+    pub identities: Vec<LimitKey>,
+}
+
+impl Cache {
+    /// What is special about it if it is for calls of AI models.
+    pub fn calls(&self) -> Option<&CallCache> {
+        match &self.mode {
+            CacheMode::Llm(calls) => Some(calls),
+            CacheMode::Ttl(_) | CacheMode::Http { .. } => None,
+        }
+    }
+
+    /// Whether who was authenticated separates tenants.
+    pub fn separates_identities(&self) -> bool {
+        self.by_consumer || self.calls().is_some_and(|calls| !calls.identities.is_empty())
+    }
 }
 
 /// A level of a cache.

@@ -9,9 +9,11 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::shape::{At, OneOrMany, OrNone};
+use super::target::LimitKeyText;
 use super::text::FieldName;
 use super::units::{Size, Time};
 use super::word::{WordOr, word_or};
+use crate::LimitKey;
 
 /// A cache.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -19,7 +21,7 @@ use super::word::{WordOr, word_or};
 pub struct Cache {
     /// How the freshness lifetime of a response is determined: a fixed time, or what the response's own fields say.
     pub mode: CacheMode,
-    /// Mode `ttl`: freshness lifetime of a response; default `300s`.
+    /// Modes `ttl` and `llm`: freshness lifetime of a response; default `300s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<At<Time>>,
     /// Mode `http`: freshness lifetime of a response that does not state one; `none` does not store it.
@@ -40,12 +42,18 @@ pub struct Cache {
     /// Which part of the query belongs to the cache key.
     #[serde(default)]
     pub query: CacheQuery,
-    /// What else belongs to the cache key: request fields, the authenticated consumer.
+    /// What else belongs to the cache key: request fields, the authenticated consumer; mode `llm`: also other parts of the identity.
     #[serde(default)]
     pub partition_by: Vec<At<PartitionKey>>,
     /// On routes with `auth`: every client that may use the route gets the same responses.
     #[serde(default)]
     pub shared: bool,
+    /// Mode `llm`: look up also requests with neither `temperature: 0` nor a `seed`, whose responses differ from call to call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub any_temperature: Option<At<bool>>,
+    /// Mode `llm`: the speed at which a stored stream is sent; default `fast`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<At<CacheReplay>>,
     /// `json` stores responses to POST as well; the canonical form of the JSON body belongs to the cache key.
     #[serde(default)]
     pub post: OrNone<CachePost>,
@@ -80,6 +88,8 @@ impl Cache {
             query: CacheQuery::All,
             partition_by: Vec::new(),
             shared: false,
+            any_temperature: None,
+            replay: None,
             post: OrNone::None,
             set_cookie: CacheSetCookie::Refuse,
             stale_if_error: OrNone::None,
@@ -125,6 +135,18 @@ pub enum CacheMode {
     Ttl,
     /// As it says itself (RFC 9111).
     Http,
+    /// Of routes with `ai`: responses of models, for a fixed time.
+    Llm,
+}
+
+/// The speed at which a stored stream is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CacheReplay {
+    /// All at once.
+    Fast,
+    /// As its events came, with pauses of up to 100 ms.
+    Paced,
 }
 
 /// Where responses are stored.
@@ -192,29 +214,36 @@ impl JsonSchema for CacheQuery {
     }
 }
 
-/// What else belongs to the cache key: a request field, `header:NAME`, or the `consumer` that was authenticated.
+/// What else belongs to the cache key: a request field, `header:NAME`, or a part of the identity that was authenticated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartitionKey {
     /// The value of a field.
     Header(FieldName),
     /// The consumer.
     Consumer,
+    /// Mode `llm`: `virtual_key`, `team`, `tier`, `claim:PATH` or `meta:NAME`, as limits count by it.
+    Identity(LimitKeyText),
 }
 
 super::text::text_type!(
     PartitionKey,
     "PartitionKey",
-    r"^(consumer|header:\S+)$",
-    "what distinguishes responses: `header:NAME`, or `consumer`"
+    r"^(consumer|virtual_key|team|tier|(header|claim|meta):\S+)$",
+    "what distinguishes responses: `header:NAME`, `consumer`; with `mode: llm` also `virtual_key`, `team`, `tier`, `claim:PATH` or `meta:NAME`"
 );
 
 impl FromStr for PartitionKey {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        match text.strip_prefix("header:") {
-            Some(name) => Ok(PartitionKey::Header(name.parse()?)),
-            None if text == "consumer" => Ok(PartitionKey::Consumer),
-            None => Err(format!("expected `header:NAME` or `consumer`, found `{text}`")),
+        if let Some(name) = text.strip_prefix("header:") {
+            return Ok(PartitionKey::Header(name.parse()?));
+        }
+        match text.parse::<LimitKeyText>() {
+            Ok(LimitKeyText(LimitKey::Consumer)) => Ok(PartitionKey::Consumer),
+            Ok(key) if key.0.needs_identity() => Ok(PartitionKey::Identity(key)),
+            _ => Err(format!(
+                "expected `header:NAME`, `consumer`, `virtual_key`, `team`, `tier`, `claim:PATH` or `meta:NAME`, found `{text}`"
+            )),
         }
     }
 }
@@ -224,9 +253,11 @@ impl std::fmt::Display for PartitionKey {
         match self {
             PartitionKey::Header(name) => write!(f, "header:{name}"),
             PartitionKey::Consumer => f.write_str("consumer"),
+            PartitionKey::Identity(key) => write!(f, "{key}"),
         }
     }
 }
+
 /// What happens to a response with `Set-Cookie`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(rename_all = "snake_case")]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Resolver, time};
 use crate::raw;
 use crate::raw::shape::{At, OrNone};
-use crate::{Cache, CacheHeaders, CacheMode, CacheQuery, CacheStore};
+use crate::{Cache, CacheHeaders, CacheMode, CacheQuery, CacheStore, CallCache};
 
 impl Resolver<'_> {
     pub(super) fn caches(&mut self) -> Vec<Cache> {
@@ -31,7 +31,11 @@ impl Resolver<'_> {
                 }
                 CacheMode::Http { default_ttl: raw.default_ttl.and_then(|at| time(&at.value)) }
             }
+            raw::CacheMode::Llm => self.call_cache(name, raw),
         };
+        if raw.mode != raw::CacheMode::Llm {
+            self.without_calls(raw);
+        }
         let stores = match &**raw.store {
             [raw::CacheStore::Memory] => vec![CacheStore::Memory],
             [raw::CacheStore::Redis] => vec![CacheStore::Redis],
@@ -71,7 +75,7 @@ impl Resolver<'_> {
                 .iter()
                 .filter_map(|key| match &key.value {
                     raw::PartitionKey::Header(name) => Some(lower(&name.0)),
-                    raw::PartitionKey::Consumer => None,
+                    raw::PartitionKey::Consumer | raw::PartitionKey::Identity(_) => None,
                 })
                 .collect(),
             by_consumer: raw.partition_by.iter().any(|key| key.value == raw::PartitionKey::Consumer),
@@ -79,7 +83,10 @@ impl Resolver<'_> {
             strips_set_cookie: raw.set_cookie == raw::CacheSetCookie::Strip,
             stale_if_error: time(&raw.stale_if_error),
             stale_while_revalidate: time(&raw.stale_while_revalidate),
-            tags: raw.tags.iter().map(|name| lower(&name.0)).collect(),
+            tags: match raw.mode {
+                raw::CacheMode::Llm => vec![CALL_TAG.into()],
+                raw::CacheMode::Ttl | raw::CacheMode::Http => raw.tags.iter().map(|name| lower(&name.0)).collect(),
+            },
             headers: CacheHeaders {
                 age: raw.headers.contains(&raw::CacheHeader::Age),
                 x_cache: raw.headers.contains(&raw::CacheHeader::XCache),
@@ -88,6 +95,64 @@ impl Resolver<'_> {
         }
     }
 }
+
+impl Resolver<'_> {
+    /// What only `mode: llm` has.
+    fn call_cache(&mut self, name: &At<String>, raw: &raw::Cache) -> CacheMode {
+        if let Some(default_ttl) = &raw.default_ttl {
+            self.problem(default_ttl.origin, "`default_ttl` needs `mode: http`; use `ttl` here");
+        }
+        let default = raw::Cache::of_mode(raw.mode);
+        let others = [
+            ("query", raw.query != default.query),
+            ("post", raw.post != default.post),
+            ("set_cookie", raw.set_cookie != default.set_cookie),
+            ("stale_if_error", raw.stale_if_error != default.stale_if_error),
+            ("stale_while_revalidate", raw.stale_while_revalidate != default.stale_while_revalidate),
+            ("tags", raw.tags != default.tags),
+        ];
+        for (key, _) in others.iter().filter(|(_, is_set)| *is_set) {
+            let message = format!("the cache `{}` has `mode: llm`, which has no `{key}`; remove it", name.value);
+            self.problem(name.origin, message);
+        }
+        if raw.partition_by.is_empty() && !raw.shared {
+            let message = format!(
+                "the cache `{}` would give responses to one client to all others; name in `partition_by` what separates them, such as `[team]` or `[virtual_key]`, or set `shared: true` if responses are the same for all",
+                name.value
+            );
+            self.problem(name.origin, message);
+        }
+        let identities = raw.partition_by.iter().filter_map(|key| match &key.value {
+            raw::PartitionKey::Identity(key) => Some(key.0.clone()),
+            raw::PartitionKey::Header(_) | raw::PartitionKey::Consumer => None,
+        });
+        CacheMode::Llm(CallCache {
+            ttl: raw.ttl.map_or(raw::Cache::DEFAULT_TTL, |ttl| ttl.0),
+            any_temperature: raw.any_temperature.is_some_and(|any| any.value),
+            is_paced: raw.replay.is_some_and(|replay| replay.value == raw::CacheReplay::Paced),
+            identities: identities.collect(),
+        })
+    }
+
+    /// Refuses in other modes what only `mode: llm` has.
+    fn without_calls(&mut self, raw: &raw::Cache) {
+        if let Some(any) = &raw.any_temperature {
+            self.problem(any.origin, "`any_temperature` needs `mode: llm`");
+        }
+        if let Some(replay) = &raw.replay {
+            self.problem(replay.origin, "`replay` needs `mode: llm`");
+        }
+        for key in &raw.partition_by {
+            if let raw::PartitionKey::Identity(identity) = &key.value {
+                let message = format!("`{identity}` needs `mode: llm`; partition by `consumer`, or by `header:NAME`");
+                self.problem(key.origin, message);
+            }
+        }
+    }
+}
+
+/// Field of stored calls that names their model, for purges; no client gets it.
+const CALL_TAG: &str = "weir-cache-model";
 
 /// Field names are compared in lower case.
 pub(super) fn lower(name: &str) -> Arc<str> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::api::{Described, yield_to_file};
 use super::{Resolver, time};
 use crate::MAX_METHODS;
-use crate::problem::Problem;
+use crate::problem::{Origin, Problem};
 use crate::raw;
 use crate::raw::shape::{At, OrNone};
 use crate::raw::target::{check_path, parse_authority};
@@ -97,12 +97,8 @@ impl Resolver<'_> {
             None if forwards => defaults.cache,
             None => None,
             Some(cache) => {
-                if matches!(action, Action::Ai(_)) && cache.as_option().is_some() {
-                    let message =
-                        "a route with `ai` cannot have a `cache` yet: the same prompt need not have the same response";
-                    self.problem(cache.origin, message);
-                } else if !forwards && cache.as_option().is_some() {
-                    let message = "only routes with an `upstream` have something to cache";
+                if !forwards && !matches!(action, Action::Ai(_)) && cache.as_option().is_some() {
+                    let message = "only routes with an `upstream` or with `ai` have something to cache";
                     self.problem(cache.origin, message);
                 }
                 self.cache_id(cache)
@@ -114,16 +110,9 @@ impl Resolver<'_> {
             _ => self.route_auth(raw.auth.as_ref()),
         };
         let raw_cache = cache.and_then(|cache| self.file.caches.iter().nth(cache.0));
-        if let (false, Some((name, found))) = (auth.is_open(), raw_cache)
-            && !found.shared
-            && !found.partition_by.iter().any(|key| key.value == raw::PartitionKey::Consumer)
-        {
+        if let Some((name, found)) = raw_cache {
             let origin = raw.cache.as_ref().map_or(raw.origin, |cache| cache.origin);
-            let message = format!(
-                "a stored response would be served to everyone who may use the route; give the cache `{}` `partition_by: [consumer]`, or `shared: true` if responses are the same for all",
-                name.value
-            );
-            self.problem(origin, message);
+            self.check_cache(origin, (&name.value, found), matches!(action, Action::Ai(_)), auth.is_open());
         }
         let allow = self.allow(raw.allow.as_ref(), &auth);
         let compress = self.compression(raw, &auth, forwards, defaults.compression.as_ref());
@@ -161,6 +150,37 @@ impl Resolver<'_> {
             api: planned.described.map(|described| described.api.clone()),
             contract: planned.described.and_then(|described| described.contract.clone()),
             matcher,
+        }
+    }
+
+    /// Whether a route may have this cache: its mode is for such routes, and it separates those who may use the route.
+    fn check_cache(&mut self, origin: Origin, (name, cache): (&str, &raw::Cache), is_ai: bool, is_open: bool) {
+        let is_llm = cache.mode == raw::CacheMode::Llm;
+        if is_ai != is_llm {
+            let message = match is_ai {
+                true => format!("a route with `ai` needs a cache with `mode: llm`, which `{name}` is not"),
+                false => format!("the cache `{name}` has `mode: llm`, which is for routes with `ai`"),
+            };
+            self.problem(origin, message);
+            return;
+        }
+        let is_identity = |key: &raw::PartitionKey| !matches!(key, raw::PartitionKey::Header(_));
+        let identity = cache.partition_by.iter().find(|key| is_identity(&key.value));
+        match identity {
+            Some(key) if is_open && is_llm => {
+                let message = format!(
+                    "the cache `{name}` separates clients by `{}`, which is not known on a route without `auth`: nothing would be stored",
+                    key.value
+                );
+                self.problem(origin, message);
+            }
+            None if !is_open && !cache.shared => {
+                let message = format!(
+                    "a stored response would be served to everyone who may use the route; give the cache `{name}` `partition_by: [consumer]`, or `shared: true` if responses are the same for all"
+                );
+                self.problem(origin, message);
+            }
+            _ => {}
         }
     }
 

@@ -22,6 +22,22 @@ pub fn request(body: &[u8]) {
     assert!(PrefixHashes::of(&request, body, None, 0).as_slice().len() <= body.len() / 512);
 }
 
+/// Keys of the response cache: what has one is JSON, what means the same has the same, and what does not has another.
+pub fn cache_key(body: &[u8]) {
+    let key = |body: &[u8]| llm::cache_key::cache_key(b"team", b"/v1/chat/completions", b"m", body);
+    let found = key(body);
+    assert_eq!(found, key(&[b" \n", body, b"\t"].concat()), "white space around a value means nothing");
+    if found.is_some() {
+        assert!(llm::json::is_valid(body), "what has a key is JSON");
+        assert_ne!(found, key(&[b"[", body, b"]"].concat()), "another value");
+        assert_ne!(
+            found,
+            llm::cache_key::cache_key(b"other", b"/v1/chat/completions", b"m", body),
+            "another partition"
+        );
+    }
+}
+
 fn run(api: Api, stream: &[u8], step: usize) -> (Vec<u8>, Outcome, llm::response::Usage) {
     let (mut splitter, mut reader) = (EventSplitter::new(), EventReader::new(api));
     let mut state = StreamState::new(api, 1, true);

@@ -77,6 +77,9 @@ impl Downstream {
     /// Watches a client that has nothing to say: notices that it went away, and takes in what it sends ahead of its turn as long
     /// as there is room. Ready when it is gone.
     pub fn poll_gone(&mut self, cx: &mut Context<'_>, buffers: &Buffers) -> Poll<()> {
+        if let Stream::Shared(audience) = &self.stream {
+            return audience.poll_gone(cx);
+        }
         loop {
             if !self.buffer.has_space() {
                 if self.buffer.size() != TINY {

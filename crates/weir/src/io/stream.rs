@@ -11,6 +11,7 @@ use tls::TlsStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
+use super::audience::Audience;
 use super::buffer::Buffer;
 use super::socket::Socket;
 use crate::error::{Error, Reason};
@@ -34,6 +35,8 @@ pub enum Stream {
     Subrequest,
     /// The same, keeping what it takes.
     Collect(Box<Collected>),
+    /// The clients that a request of the gateway's own is for: they are told beside it what comes, and it ends when none of them is left.
+    Shared(Arc<dyn Audience>),
 }
 
 /// What was sent to the client of a request that the gateway makes by itself.
@@ -76,7 +79,7 @@ macro_rules! each {
             Stream::Tls($stream) => $call,
             Stream::Http2($pipe) => $http2,
             Stream::Http2Upstream($up) => $upstream,
-            Stream::Subrequest | Stream::Collect(_) => $subrequest,
+            Stream::Subrequest | Stream::Collect(_) | Stream::Shared(_) => $subrequest,
         }
     };
 }
@@ -88,7 +91,11 @@ impl Stream {
             Stream::Tcp(stream) => Some(stream.as_fd()),
             Stream::Unix(stream) => Some(stream.as_fd()),
             Stream::Tls(stream) => Some(stream.get_ref().as_fd()),
-            Stream::Http2(_) | Stream::Http2Upstream(_) | Stream::Subrequest | Stream::Collect(_) => None,
+            Stream::Http2(_)
+            | Stream::Http2Upstream(_)
+            | Stream::Subrequest
+            | Stream::Collect(_)
+            | Stream::Shared(_) => None,
         }
     }
 
@@ -150,8 +157,12 @@ impl Stream {
                 }
             }
             // Only TCP has resets; a stream that ends before its response does is reset by its connection.
-            Stream::Unix(_) | Stream::Http2(_) | Stream::Http2Upstream(_) | Stream::Subrequest | Stream::Collect(_) => {
-            }
+            Stream::Unix(_)
+            | Stream::Http2(_)
+            | Stream::Http2Upstream(_)
+            | Stream::Subrequest
+            | Stream::Collect(_)
+            | Stream::Shared(_) => {}
         }
     }
 
@@ -181,7 +192,11 @@ impl Stream {
             }
             // Its connection writes.
             Stream::Http2(pipe) if pipe.take_moved() => return Ok(WrittenNow { taken: 0 }),
-            Stream::Http2(_) | Stream::Http2Upstream(_) | Stream::Subrequest | Stream::Collect(_) => {
+            Stream::Http2(_)
+            | Stream::Http2Upstream(_)
+            | Stream::Subrequest
+            | Stream::Collect(_)
+            | Stream::Shared(_) => {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
         };
@@ -252,7 +267,9 @@ impl AsyncWrite for Stream {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             // Sockets hold nothing back.
-            Stream::Tcp(_) | Stream::Unix(_) | Stream::Subrequest | Stream::Collect(_) => Poll::Ready(Ok(())),
+            Stream::Tcp(_) | Stream::Unix(_) | Stream::Subrequest | Stream::Collect(_) | Stream::Shared(_) => {
+                Poll::Ready(Ok(()))
+            }
             // What it took is bounded, and goes out as the target's windows allow.
             Stream::Http2Upstream(_) => Poll::Ready(Ok(())),
             Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),

@@ -68,7 +68,7 @@ pub struct Worker {
     pub http2: Rc<Registry>,
     /// Free slots for their streams, of a type that only `downstream` knows.
     pub http2_slots: RefCell<Option<Rc<dyn std::any::Any>>>,
-    /// Connections that are being served here.
+    /// Connections that are being served here, and calls that those of several workers may wait for.
     pub open: Cell<usize>,
     /// What is held to compress responses.
     pub coding_memory: compress::Memory,
@@ -124,6 +124,15 @@ pub struct Scratch {
     pub to_upstream: Vec<u8>,
 }
 
+/// Work of a worker's own that clients wait for.
+pub struct KeepOpen(Rc<Worker>);
+
+impl Drop for KeepOpen {
+    fn drop(&mut self) {
+        self.0.open.set(self.0.open.get() - 1);
+    }
+}
+
 impl Worker {
     /// A worker that follows `snapshot`.
     pub fn new(index: usize, shared: Arc<Shared>, snapshot: Snapshot, metrics: Shard, seed: u64) -> Rc<Self> {
@@ -162,6 +171,12 @@ impl Worker {
     /// This worker as others see it.
     pub fn handle(&self) -> &WorkerHandle {
         &self.shared.workers()[self.index]
+    }
+
+    /// A drain waits for this worker as long as the result lives.
+    pub fn keep_open(self: &Rc<Self>) -> KeepOpen {
+        self.open.set(self.open.get() + 1);
+        KeepOpen(self.clone())
     }
 
     /// Lends working memory.

@@ -229,8 +229,9 @@ impl Shared {
         Some(Cachez {
             totals: self.metrics.cache_totals(),
             backend: if redis { "redis" } else { "memory" },
-            ttl: match first.settings.mode {
-                CacheMode::Ttl(ttl) => Some(ttl),
+            ttl: match &first.settings.mode {
+                CacheMode::Ttl(ttl) => Some(*ttl),
+                CacheMode::Llm(calls) => Some(calls.ttl),
                 CacheMode::Http { .. } => None,
             },
             bytes: sum(Memory::bytes),

@@ -265,7 +265,9 @@ impl RouteState {
             _ => None,
         };
         let cache = match &route.action {
-            Action::Proxy(_) => RouteCache::new(config, route, &generation.caches, remotes, shard).map(Rc::new),
+            Action::Proxy(_) | Action::Ai(_) => {
+                RouteCache::new(config, route, &generation.caches, remotes, shard).map(Rc::new)
+            }
             _ => None,
         };
         let limits = limits.with_budgets(limits.of_route(&route.limits), &route.budgets);

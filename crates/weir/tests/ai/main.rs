@@ -1,6 +1,7 @@
 //! AI routes with the real program, in front of simulated providers whose faults are chosen by the model's name.
 
 mod budgets;
+mod cache;
 mod client;
 mod faults;
 mod gemini;

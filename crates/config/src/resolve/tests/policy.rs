@@ -137,6 +137,31 @@ fn everything_a_cache_may_say_is_understood() {
 }
 
 #[test]
+fn a_cache_of_calls_has_keys_of_its_own() {
+    let of = |text: &str| match cache(text).mode {
+        CacheMode::Llm(calls) => calls,
+        other => panic!("{other:?}"),
+    };
+    let defaults =
+        CallCache { ttl: Duration::from_secs(300), any_temperature: false, is_paced: false, identities: vec![] };
+    assert_eq!(of("mode: llm, shared: true"), defaults);
+    assert_eq!(of("mode: llm, shared: true, replay: fast, any_temperature: false"), defaults);
+    let all = "mode: llm, ttl: 1h, any_temperature: true, replay: paced, \
+               partition_by: [team, virtual_key, consumer, header:X-A, tier, claim:org.id, meta:plan]";
+    let identities = vec![
+        LimitKey::Team,
+        LimitKey::VirtualKey,
+        LimitKey::Tier,
+        LimitKey::Claim("org.id".into()),
+        LimitKey::Meta("plan".into()),
+    ];
+    let expected = CallCache { ttl: Duration::from_secs(3600), any_temperature: true, is_paced: true, identities };
+    assert_eq!(of(all), expected);
+    let cache = cache(all);
+    assert_eq!((&*cache.partition_by, cache.by_consumer), (&["x-a".into()][..], true));
+}
+
+#[test]
 fn what_a_cache_cannot_mean_is_refused() {
     assert!(wrong_cache("mode: ttl, default_ttl: 5s")[0].contains("needs `mode: http`"));
     assert!(wrong_cache("mode: http, ttl: 5s")[0].contains("needs `mode: ttl`"));

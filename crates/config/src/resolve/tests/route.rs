@@ -93,7 +93,7 @@ fn unknown_names_are_reported_once_each() {
     let text = routes(&["match: {path: /a}, respond: {body: x}, cache: c"]);
     assert_eq!(
         wrong(&format!("{text}caches: {{c: {{mode: ttl}}}}\n")),
-        ["only routes with an `upstream` have something to cache"]
+        ["only routes with an `upstream` or with `ai` have something to cache"]
     );
 }
 

@@ -3,6 +3,8 @@
 
 mod attempt;
 mod budget;
+mod cache_key;
+mod cached;
 mod models;
 mod pick;
 mod problem;
@@ -10,7 +12,9 @@ mod prompt;
 mod record;
 mod request;
 mod response;
+mod shared;
 mod span;
+mod storable;
 mod stream;
 mod translation;
 mod whole;
@@ -31,6 +35,7 @@ use super::{Answer, Exchange};
 use crate::config::{Model, ModelId, RouteAi, RouteId};
 use crate::error::{Error, Reason};
 use crate::policy::ai::{AiState, KeyChoice, KeyHealth, Operation, find_model, order};
+use crate::policy::cache::calls::{CallLead, Refusal};
 use crate::runtime::clock;
 use crate::runtime::deadline::nanos;
 use crate::worker::snapshot::Snapshot;
@@ -64,6 +69,8 @@ pub struct Call<'a> {
     estimate: u64,
     /// End of the exchange, in nanoseconds since process start.
     total_due: u64,
+    /// For all that wait for the response, where a cache has the call made.
+    lead: Option<&'a CallLead>,
 }
 
 impl Call<'_> {
@@ -141,18 +148,41 @@ async fn serve(
     x.ai = Some(Box::new(record));
     let total = model.total.map_or(u64::MAX, |total| x.log.started_ns.saturating_add(nanos(total)));
     let scan = &found;
-    let call =
-        Call { snapshot, route, api, body: &body, scan, method, streams, model, model_id, estimate, total_due: total };
+    let call = Call {
+        snapshot,
+        route,
+        api,
+        body: &body,
+        scan,
+        method,
+        streams,
+        model,
+        model_id,
+        estimate,
+        total_due: total,
+        lead: None,
+    };
+    if let Some(cache) = &snapshot.routes[route.0].cache {
+        // Boxed, so that calls without a cache carry nothing of it.
+        if let Some(result) = Box::pin(cached::run(x, &call, cache, &mut held)).await {
+            return result;
+        }
+    }
     let reservation = budget::reserve(x, &call).await?;
     let result = candidates(x, &call, state).await;
     budget::settle(x, &call, &result, reservation).await;
+    learn(x, &call, state);
+    result
+}
+
+/// Learns from what a provider reported how long the tokens of the model are.
+fn learn(x: &Exchange<'_>, call: &Call<'_>, state: &AiState) {
     if let Some(record) = &x.ai
         && let Some([input, ..]) = record.tokens
         && !record.estimated
     {
-        state.ratio(model_id).learn(&PromptSize::from(&found), input);
+        state.ratio(call.model_id).learn(&PromptSize::from(call.scan), input);
     }
-    result
 }
 
 /// Tries candidates until one leads to a response.
@@ -411,7 +441,15 @@ async fn give_up(x: &mut Exchange<'_>, call: &Call<'_>, failed: Failed) -> Resul
     {
         x.log.error = Some(failed.error);
         x.worker.metrics.not_served(failed.error.reason);
-        x.send_response(call, &turn, response).await?;
+        match call.lead {
+            None => x.send_response(call, &turn, response).await?,
+            // Another call may be served: it is for the one client only.
+            Some(lead) => lead.refuse(Refusal {
+                status: response.status,
+                lines: response::shared_lines(call, &turn, &response.lines),
+                body: response.body.clone(),
+            }),
+        }
         return Err(Stop::Sent);
     }
     let retry_after = match status {

@@ -13,7 +13,7 @@ use crate::observe::Call;
 use crate::policy::ai::metrics::{End, Request};
 
 /// One call.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Record {
     /// Ingress API.
     pub api: Api,

@@ -25,7 +25,7 @@ use crate::worker::snapshot::Snapshot;
 const COPIES: u64 = 2;
 
 /// Fields of clients that no provider sees: who they are to the gateway, where they come from, and what the gateway writes.
-const PRIVATE: [&str; 15] = [
+pub(super) const PRIVATE: [&str; 15] = [
     "x-api-key",
     "api-key",
     "apikey",
@@ -246,7 +246,7 @@ pub(super) fn wants_events(x: &Exchange<'_>) -> bool {
 }
 
 /// Appends a client's query without the parameters that carry keys.
-fn write_query(out: &mut Vec<u8>, query: Option<&[u8]>) {
+pub(super) fn write_query(out: &mut Vec<u8>, query: Option<&[u8]>) {
     let mut separator = b'?';
     for part in query.unwrap_or_default().split(|byte| *byte == b'&').filter(|part| !part.is_empty()) {
         let name = part.split(|byte| *byte == b'=').next().unwrap_or_default();

@@ -2,7 +2,8 @@
 
 use h1::{BodyKind, Field, Known, ResponseHead, Version, encode};
 
-use super::super::Exchange;
+use super::super::cached::tell;
+use super::super::{Answer, Exchange};
 use super::Call;
 use super::attempt::Turn;
 use crate::config::Edits;
@@ -68,10 +69,35 @@ fn is_request_id(field: &Field, name: &[u8]) -> bool {
     field.known == Known::XRequestId || name.eq_ignore_ascii_case(b"request-id")
 }
 
+/// Field lines of a response that all of its clients get.
+pub(super) fn shared_lines(call: &Call<'_>, turn: &Turn<'_>, lines: &[u8]) -> Vec<u8> {
+    let mut all = Vec::with_capacity(lines.len() + 128);
+    all.extend_from_slice(lines);
+    write_lines(call, turn, &mut all);
+    all
+}
+
+/// Appends what the gateway says of the response, and what the route makes of it.
+fn write_lines(call: &Call<'_>, turn: &Turn<'_>, out: &mut Vec<u8>) {
+    encode::begin_field(out, b"X-Weir-Model");
+    for part in [&turn.provider.name, "/", &turn.candidate.model] {
+        encode::text(out, part.as_bytes());
+    }
+    encode::end_field(out);
+    if !turn.is_first {
+        encode::field(out, b"X-Fallback", turn.provider.name.as_bytes());
+    }
+    if !turn.dropped.is_empty() {
+        encode::field(out, b"X-Weir-Dropped", turn.dropped.join(", ").as_bytes());
+    }
+    write_edits(out, &call.snapshot.config().routes[call.route.0].headers.response);
+}
+
 impl Exchange<'_> {
-    /// How a body of this kind goes to the client.
-    pub(super) fn client_framing(&self, kind: BodyKind) -> BodyKind {
+    /// How a body of this kind goes to the client, or to all that wait for the response: without framing, as each has its own.
+    pub(super) fn client_framing(&self, call: &Call<'_>, kind: BodyKind) -> BodyKind {
         match (kind, self.scratch.request.version) {
+            (BodyKind::Chunked, _) if call.lead.is_some() => BodyKind::UntilClose,
             (BodyKind::Chunked | BodyKind::UntilClose, Version::Http11) => BodyKind::Chunked,
             (BodyKind::Chunked | BodyKind::UntilClose, Version::Http10) => BodyKind::UntilClose,
             (kind, _) => kind,
@@ -87,26 +113,31 @@ impl Exchange<'_> {
         lines: &[u8],
         framing: BodyKind,
     ) {
-        let snapshot = self.snapshot.clone();
-        let edits = &snapshot.config().routes[call.route.0].headers.response;
+        if let Some(lead) = call.lead {
+            let length = match framing {
+                BodyKind::Length(length) => Some(length),
+                BodyKind::None => Some(0),
+                BodyKind::Chunked | BodyKind::UntilClose => None,
+            };
+            lead.begin(status, &shared_lines(call, turn, lines), length);
+            self.log.status = status;
+            self.answer = Answer::Begun;
+            return;
+        }
         self.frame_by_close(framing);
-        let version = self.scratch.request.version;
         let out = &mut self.down.out.bytes;
         encode::status_line(out, status, encode::reason(status).as_bytes());
         out.extend_from_slice(lines);
         clock::date_line(out);
-        encode::begin_field(out, b"X-Weir-Model");
-        for part in [&turn.provider.name, "/", &turn.candidate.model] {
-            encode::text(out, part.as_bytes());
-        }
-        encode::end_field(out);
-        if !turn.is_first {
-            encode::field(out, b"X-Fallback", turn.provider.name.as_bytes());
-        }
-        if !turn.dropped.is_empty() {
-            encode::field(out, b"X-Weir-Dropped", turn.dropped.join(", ").as_bytes());
-        }
-        write_edits(out, edits);
+        write_lines(call, turn, out);
+        tell(out, self.cache.told, call.snapshot, call.route);
+        self.end_head(status, framing);
+    }
+
+    /// Ends the head of a response in `down.out`: with the fields that each response has of its own, and the framing.
+    pub(super) fn end_head(&mut self, status: u16, framing: BodyKind) {
+        let version = self.scratch.request.version;
+        let out = &mut self.down.out.bytes;
         out.extend_from_slice(&self.scratch.answer_lines);
         match framing {
             BodyKind::Length(length) => encode::content_length(out, length),
@@ -136,10 +167,15 @@ impl Exchange<'_> {
             length => BodyKind::Length(length as u64),
         };
         self.begin_response(call, turn, response.status, &response.lines, framing);
+        if let Some(lead) = call.lead {
+            lead.push(&response.body, true);
+            self.answer = Answer::Complete;
+            return Ok(());
+        }
         self.log.response_bytes += response.body.len() as u64;
         let idle = self.snapshot.config().server.body_idle_timeout;
         self.down.send(&response.body, idle).await.map_err(|_| Error::from(Reason::ClientGone))?;
-        self.answer = super::super::Answer::Complete;
+        self.answer = Answer::Complete;
         Ok(())
     }
 }

@@ -8,9 +8,10 @@ use llm::stream::{BodyEnd, EventReader, EventSplitter, Failure, Handling, Outcom
 use super::super::conversation::UpstreamSide;
 use super::super::stall::Stall;
 use super::super::{Answer, Exchange};
-use super::Call;
 use super::attempt::{Ended, Failed, Reply, Turn, Waited, read_more};
+use super::shared::hand_on;
 use super::translation::StreamTranslation;
+use super::{Call, storable};
 use crate::error::{Error, Reason};
 use crate::runtime::clock;
 use crate::runtime::deadline::nanos;
@@ -73,7 +74,7 @@ pub(super) async fn run(
         reader: EventReader::new(turn.api),
         state: StreamState::new(turn.api, choices, turn.adds_usage),
         translation: turn.translated.is_some().then(|| StreamTranslation::new(call, turn.api, x.worker.random())),
-        framing: x.client_framing(BodyKind::Chunked),
+        framing: x.client_framing(call, BodyKind::Chunked),
         held: Vec::new(),
         is_begun: false,
         in_event: false,
@@ -208,6 +209,10 @@ impl Relay<'_> {
                 }
                 Handling::Drop | Handling::Remove => {}
                 Handling::Fail(failure) => {
+                    // Until then another attempt may take its place.
+                    if is_begun && let Some(lead) = self.call.lead {
+                        lead.broke_off();
+                    }
                     let is_own = matches!(failure, Failure::Error(_)) && !is_translated;
                     // The provider's own error event, and nothing behind it.
                     if is_own && is_begun && last && first {
@@ -270,6 +275,7 @@ impl Relay<'_> {
                 if let (Some(record), Some(fault)) = (&mut x.ai, fault) {
                     record.fault = fault.number();
                 }
+                storable::mark_stream(self.call, self.state.end_reason(), fault);
                 self.close(x).await.map(|()| None)
             }
             Outcome::Failed(Failure::Error(_)) if self.translation.is_none() && !self.in_event => {
@@ -304,6 +310,7 @@ impl Relay<'_> {
             _ => "The provider's response broke off before its end",
         };
         let own = ApiError { status: 502, code, message, param: None };
+        self.broke_off();
         x.ensure_request_id();
         let id = String::from_utf8_lossy(&x.scratch.request_id).into_owned();
         let event = own.event(self.call.api, &id, self.delivered);
@@ -321,18 +328,32 @@ impl Relay<'_> {
         if self.framing == BodyKind::Chunked {
             encode::last_chunk(&mut x.down.out.bytes);
         }
-        flush(x).await?;
+        self.write(x).await?;
         x.answer = Answer::Complete;
         Ok(())
     }
 
+    /// What comes last says that the response is not whole.
+    fn broke_off(&self) {
+        if let Some(lead) = self.call.lead {
+            lead.broke_off();
+        }
+    }
+
     /// Writes what there is for the client. A call whose client has disconnected costs what was delivered until now.
     async fn flush(&self, x: &mut Exchange<'_>) -> Result<(), Failed> {
-        let sent = flush(x).await;
+        let sent = self.write(x).await;
         if sent.is_err() {
             self.count(x, false);
         }
         sent
+    }
+
+    async fn write(&self, x: &mut Exchange<'_>) -> Result<(), Failed> {
+        match self.call.lead {
+            Some(lead) => hand_on(x, self.call, lead, !self.in_event).await,
+            None => flush(x).await,
+        }
     }
 
     fn count(&self, x: &mut Exchange<'_>, is_complete: bool) {

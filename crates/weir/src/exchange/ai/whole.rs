@@ -10,7 +10,8 @@ use super::super::Exchange;
 use super::super::conversation::UpstreamSide;
 use super::attempt::{Ended, Failed, Reply, Turn, Waited, read_more, reason_of};
 use super::response::Response;
-use super::{Call, translation};
+use super::shared::hand_on;
+use super::{Call, storable, translation};
 use crate::error::{Error, Reason};
 use crate::runtime::clock;
 use crate::runtime::deadline::nanos;
@@ -78,14 +79,14 @@ pub(super) async fn run(
         }
         if passing.is_none() && body.len() > HELD && passes_large && !ended {
             // Too large to be held: from here on a cut closes the client's connection too.
-            let framing = x.client_framing(kind);
+            let framing = x.client_framing(call, kind);
             x.begin_response(call, turn, reply.status, &reply.lines, framing);
             push(&mut x.down.out.bytes, framing, &body);
             body = Vec::new();
             passing = Some(framing);
         }
         if passing.is_some() && !x.down.out.is_empty() {
-            send(x).await?;
+            send(x, call).await?;
         }
         if ended {
             break End::Proper;
@@ -115,9 +116,10 @@ pub(super) async fn run(
         }
         if framing == BodyKind::Chunked {
             encode::last_chunk(&mut x.down.out.bytes);
-            send(x).await?;
+            send(x, call).await?;
         }
         x.answer = Answer::Complete;
+        storable::mark_whole(call, reply.status, &facts);
         count(x, call, turn, (&facts, bytes), true);
         return Ok(Ended { is_clean: true, failure: None });
     }
@@ -132,6 +134,7 @@ pub(super) async fn run(
             };
             if is_success {
                 count(x, call, turn, (&facts, bytes), true);
+                storable::mark_whole(call, reply.status, &facts);
             }
             x.send_response(call, turn, &response).await.map_err(Failed::last)?;
             Ok(Ended { is_clean: end == End::Proper, failure: FailureKind::of_status(reply.status) })
@@ -215,7 +218,10 @@ fn push(out: &mut Vec<u8>, framing: BodyKind, data: &[u8]) {
     }
 }
 
-async fn send(x: &mut Exchange<'_>) -> Result<(), Failed> {
+async fn send(x: &mut Exchange<'_>, call: &Call<'_>) -> Result<(), Failed> {
+    if let Some(lead) = call.lead {
+        return hand_on(x, call, lead, true).await;
+    }
     x.log.response_bytes += x.down.out.bytes.len() as u64;
     let idle = x.snapshot.config().server.body_idle_timeout;
     x.stalls.change(super::super::stall::Stall::ClientReceives);

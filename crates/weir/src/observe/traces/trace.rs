@@ -118,6 +118,23 @@ impl Trace {
         parent
     }
 
+    /// The trace for an exchange that makes attempts in place of this one; [`take_attempts`](Self::take_attempts) takes them back.
+    pub fn for_attempts(&self) -> Self {
+        Trace {
+            own: self.own,
+            parent: self.parent,
+            link: self.link,
+            state: self.state.clone(),
+            attempts: Vec::new(),
+            lines: Vec::new(),
+        }
+    }
+
+    /// Takes over the attempts of an exchange that made them in place of this one.
+    pub fn take_attempts(&mut self, other: Trace) {
+        self.attempts.extend(other.attempts);
+    }
+
     /// Takes the client's context out of a request outside of its trace: a fetch in the background.
     pub fn drop_context(&mut self, fields: &mut Fields, buf: &[u8]) {
         self.take_context(fields, buf);

@@ -19,6 +19,35 @@ pub struct Counters {
     pairs: Mutex<BTreeMap<[Arc<str>; 2], Arc<Pair>>>,
     /// By kind of pattern.
     redacted: [AtomicU64; Pattern::KINDS.len()],
+    /// By [`CacheResult`].
+    cached: [AtomicU64; CacheResult::ALL.len()],
+}
+
+/// What a cache did for a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheResult {
+    /// It had the response.
+    Hit,
+    /// The provider was called.
+    Miss,
+    /// An equal call in flight had the response.
+    Coalesced,
+    /// The call is none that is looked up.
+    Bypass,
+}
+
+impl CacheResult {
+    const ALL: [CacheResult; 4] = [CacheResult::Hit, CacheResult::Miss, CacheResult::Coalesced, CacheResult::Bypass];
+
+    /// Name in the log and in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            CacheResult::Hit => "hit",
+            CacheResult::Miss => "miss",
+            CacheResult::Coalesced => "coalesced",
+            CacheResult::Bypass => "bypass",
+        }
+    }
 }
 
 /// What was replaced in a prompt, by kind of pattern.
@@ -161,15 +190,26 @@ impl Pair {
             counts.requests.len() - 1
         });
         counts.requests[place].1[request.api as usize][request.end as usize] += 1;
+        counts.used(request);
+    }
+
+    /// Counts what a call used, whose request was counted before: its client disconnected while others waited for its response.
+    pub fn usage(&self, request: &Request<'_>) {
+        self.counts().used(request);
+    }
+}
+
+impl Counts {
+    fn used(&mut self, request: &Request<'_>) {
         for (kind, count) in request.tokens.into_iter().flatten().enumerate() {
-            add(&mut counts.tokens[kind][usize::from(request.estimated)], count);
+            add(&mut self.tokens[kind][usize::from(request.estimated)], count);
         }
-        add(&mut counts.cost, request.cost.unwrap_or(0));
+        add(&mut self.cost, request.cost.unwrap_or(0));
         if let Some(ns) = request.first_token_ns {
             let seconds = ns as f64 / 1e9;
             let bucket = BOUNDS.iter().position(|bound| seconds <= *bound).unwrap_or(BOUNDS.len());
-            counts.first_token.counts[bucket] += 1;
-            counts.first_token.sum += seconds;
+            self.first_token.counts[bucket] += 1;
+            self.first_token.sum += seconds;
         }
     }
 }
@@ -177,6 +217,11 @@ impl Pair {
 impl Counters {
     fn pairs(&self) -> MutexGuard<'_, BTreeMap<[Arc<str>; 2], Arc<Pair>>> {
         self.pairs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts what a cache did for a call.
+    pub fn cached(&self, result: CacheResult) {
+        self.cached[result as usize].fetch_add(1, Relaxed);
     }
 
     /// Counts what was replaced in a prompt.
@@ -272,6 +317,12 @@ impl Counters {
                 })
             },
         )?;
+        let cached: Vec<u64> = self.cached.iter().map(|sum| sum.load(Relaxed)).collect();
+        if cached.iter().any(|n| *n > 0) {
+            out.counter("weir_ai_cache", "Calls of routes with a cache, by what it did for them", |s| {
+                CacheResult::ALL.iter().zip(&cached).try_for_each(|(result, n)| s.add(&[("result", result.name())], *n))
+            })?;
+        }
         out.counter("weir_ai_redacted", "What was replaced in prompts (`redact`), by kind of pattern", |s| {
             for (kind, sum) in Pattern::KINDS.into_iter().zip(&self.redacted) {
                 let n = sum.load(Relaxed);

@@ -26,6 +26,7 @@ use super::entry::{Entry, Head};
 use super::sync::atomic::{AtomicU64, Ordering};
 use super::sync::{Mutex, MutexGuard, PoisonError, lock};
 use crate::error::Error;
+use crate::io::audience::Audience;
 
 /// Bytes that a fetch may hold for its slowest reader once it is only passed on.
 const WINDOW: u64 = 128 * 1024;
@@ -309,6 +310,11 @@ impl Fill {
         Some(self.add_reader(&mut state))
     }
 
+    /// The reader of the client that the fetch begins for.
+    pub fn first_reader(self: &Arc<Self>) -> Reader {
+        self.add_reader(&mut self.lock())
+    }
+
     fn add_reader(self: &Arc<Self>, state: &mut State) -> Reader {
         let free = state.readers.iter().position(Option::is_none);
         let id = free.unwrap_or_else(|| {
@@ -386,6 +392,16 @@ impl Fill {
         drop(state);
         cut.into_iter().for_each(Waker::wake);
         poll
+    }
+
+    /// Waits until nobody reads it.
+    pub fn poll_unread(&self, cx: &Context<'_>) -> Poll<()> {
+        let mut state = self.lock();
+        if state.readers.iter().flatten().next().is_none() {
+            return Poll::Ready(());
+        }
+        state.leader = Some(cx.waker().clone());
+        Poll::Pending
     }
 
     /// When the leader, which waits for room, must look again, in nanoseconds since process start: then it cuts off a reader that others wait for.
@@ -466,6 +482,12 @@ impl Fill {
             state.oversize = true;
             self.budget.held.fetch_add(allocated - charged, Ordering::Relaxed);
         }
+    }
+}
+
+impl Audience for Fill {
+    fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.poll_unread(cx)
     }
 }
 

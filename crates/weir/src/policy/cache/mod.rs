@@ -8,6 +8,7 @@
 //! | `store.rs` | the memory store |
 //! | `fill.rs`, `flights.rs` | one fetch for all who miss the same key |
 //! | `lookup.rs` | what a request finds: a response, a fetch to lead or to follow, or nothing |
+//! | `calls.rs`, `recording.rs` | the same for calls of AI models, and how their responses are kept |
 //! | `lead.rs` | what the exchange that calls the origin does for the cache |
 //! | `invalid.rs` | URLs that unsafe methods changed |
 //! | `purge.rs`, `purges.rs` | what operators take out, and what is known of it |
@@ -17,6 +18,7 @@
 //! A [`Cache`] belongs to the process and survives reloads; a [`RouteCache`] is one worker's way from one route to it. What an exchange does
 //! with both is described in `exchange/cached.rs`.
 
+pub mod calls;
 pub mod changes;
 pub mod entry;
 pub mod fill;
@@ -27,6 +29,7 @@ pub mod lead;
 pub mod lookup;
 pub mod purge;
 pub mod purges;
+pub mod recording;
 pub mod remote;
 pub mod store;
 pub mod sync;
@@ -154,6 +157,8 @@ pub struct RouteCache {
     pub edits: Edits,
     /// How responses are compressed.
     pub compression: Option<Arc<Compression>>,
+    /// What of the route decides about responses to calls of AI models; empty for other caches.
+    pub told_apart: Box<[u8]>,
 }
 
 impl RouteCache {
@@ -175,7 +180,12 @@ impl RouteCache {
         let metrics = shard.cache(&cache.settings.name);
         let (remote, edits) = (remotes[id].clone(), route.headers.response.clone());
         let compression = route.compress.clone();
-        Some(RouteCache { cache, policy, metrics, remote, edits, compression })
+        let told_apart = match cache.settings.calls() {
+            // What the route changes of requests and responses is in what is stored.
+            Some(_) => format!("{} {:?}", told_apart(route), route.headers).into_bytes().into(),
+            None => Box::default(),
+        };
+        Some(RouteCache { cache, policy, metrics, remote, edits, compression, told_apart })
     }
 }
 

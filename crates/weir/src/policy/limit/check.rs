@@ -1,5 +1,7 @@
 //! The step of the pipeline that checks a request against the limits of its route.
 
+use std::borrow::Cow;
+
 use auth::Identity;
 use h1::RequestHead;
 
@@ -364,24 +366,23 @@ pub(super) fn write_key(
 
 /// A part of the identity; `false` when the sender has none.
 fn write_identity(bytes: &mut KeyBytes, part: &LimitKey, who: &Identity) -> bool {
-    let claim;
+    let Some(value) = identity_value(part, who) else { return false };
+    bytes.value(value.as_bytes());
+    true
+}
+
+/// A part of the identity, if the sender has it.
+pub fn identity_value<'w>(part: &LimitKey, who: &'w Identity) -> Option<Cow<'w, str>> {
     let value = match part {
-        LimitKey::Consumer => who.consumer.as_deref(),
-        LimitKey::VirtualKey => who.key_id.as_deref(),
-        LimitKey::Team => who.meta.get("team").map(|value| &**value),
-        LimitKey::Tier => who.tier.as_deref(),
-        LimitKey::Meta(name) => who.meta.get(&**name).map(|value| &**value),
-        LimitKey::Claim(path) => {
-            claim = who.claim_text(path);
-            claim.as_deref()
-        }
+        LimitKey::Consumer => who.consumer.as_deref().map(Cow::Borrowed),
+        LimitKey::VirtualKey => who.key_id.as_deref().map(Cow::Borrowed),
+        LimitKey::Team => who.meta.get("team").map(|value| Cow::Borrowed(&**value)),
+        LimitKey::Tier => who.tier.as_deref().map(Cow::Borrowed),
+        LimitKey::Meta(name) => who.meta.get(&**name).map(|value| Cow::Borrowed(&**value)),
+        LimitKey::Claim(path) => who.claim_text(path).map(Cow::Owned),
         _ => None,
     };
-    if let Some(value) = value.filter(|value| !value.is_empty()) {
-        bytes.value(value.as_bytes());
-        return true;
-    }
-    false
+    value.filter(|value| !value.is_empty())
 }
 
 /// The one value of a field that is not empty. A field that comes twice is as good as none: which of them the upstream reads is not

@@ -43,7 +43,7 @@ mod shared;
 mod worker;
 
 pub use ::limiter::{Algorithm, Decision, Now};
-pub use check::{Asked, Permit, Stage, Verdict, Work, check};
+pub use check::{Asked, Permit, Stage, Verdict, Work, check, identity_value};
 pub use explain::{BadQuestion, Question};
 pub use key::{Key, KeyBytes, KeySecret};
 pub use memory::{Memory, Receipt};

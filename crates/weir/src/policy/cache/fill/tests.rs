@@ -298,3 +298,19 @@ fn a_failure_tells_who_has_not_begun_why() {
     let Poll::Ready(Progress::Broken(Some(error))) = reader.poll_progress(None) else { panic!("no failure") };
     assert_eq!(error.reason, crate::error::Reason::ConnectFailed);
 }
+
+/// A call that several wait for goes on until the last of them has disconnected.
+#[test]
+fn that_nobody_reads_any_more_is_noticed_when_the_last_reader_goes() {
+    let fill = Fill::new(100, Budget::new(1000));
+    let (first, second) = (fill.first_reader(), fill.read().unwrap());
+    let (count, waker) = waker();
+    let cx = Context::from_waker(&waker);
+    assert!(fill.poll_unread(&cx).is_pending());
+    drop(first);
+    assert_eq!(count.0.load(Ordering::Relaxed), 1);
+    assert!(fill.poll_unread(&cx).is_pending(), "one is left");
+    drop(second);
+    assert_eq!(count.0.load(Ordering::Relaxed), 2);
+    assert!(fill.poll_unread(&cx).is_ready());
+}

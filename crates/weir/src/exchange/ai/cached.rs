@@ -1,0 +1,416 @@
+//! A call on a route with a cache: served from it, with the response of an equal call in flight, or by a call that others may join.
+//!
+//! ```text
+//! key -- none (`cache_key.rs`: random, with state, `no-store`, an unknown tenant) ----> as without a cache
+//!   | look up
+//!   +-- stored, in memory or in Redis ----------------> replayed; nothing is reserved or charged
+//!   +-- an equal call is in flight -------------------> join: everything from the start, then what comes as it comes
+//!   |        failed before it began: look again (a few times; an error is shared the second time)
+//!   `-- none is --------------------------------------> lead: tokens are reserved, the call is made by an exchange of its own (`shared.rs`),
+//!                                                       and this one reads from it as all others do
+//! ```
+//!
+//! What is stored is decided in `storable.rs`.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use h1::{BodyKind, Version, encode};
+use llm::error::ApiError;
+
+use super::super::stall::Stall;
+use super::super::{Answer, Exchange};
+use super::cache_key::key_of;
+use super::problem::Stop;
+use super::{Call, budget, pause, shared};
+use crate::error::{Error, Reason};
+use crate::policy::ai::Held;
+use crate::policy::ai::metrics::CacheResult;
+use crate::policy::cache::RouteCache;
+use crate::policy::cache::calls::{CallLead, Refusal, client_lines};
+use crate::policy::cache::entry::{Entry, Head};
+use crate::policy::cache::fill::{Piece, Progress, Reader};
+use crate::policy::cache::key::KeyRef;
+use crate::policy::cache::recording::{Part, Player};
+use crate::policy::cache::rules::status::{self, Outcome};
+use crate::policy::cache::rules::{Fwd, Terms};
+use crate::runtime::clock;
+
+/// A request waits for so many calls of others that come to nothing; then it makes its own.
+const MOST_WAITS: u32 = 3;
+/// Bytes for the client that are put together before they are written.
+const WRITTEN: usize = 64 * 1024;
+/// Longest pause between two pieces that are replayed as they came.
+const LONGEST_PAUSE_MS: u32 = 100;
+/// How long the line of a client that has disconnected waits for the end of its call.
+const END: Duration = Duration::from_secs(1);
+/// What the gateway calls itself in `Cache-Status`.
+const NAME: &[u8] = b"weir";
+
+/// Serves a call on a route with a cache; `None`: it is made as without one.
+pub(super) async fn run(
+    x: &mut Exchange<'_>,
+    call: &Call<'_>,
+    cache: &Rc<RouteCache>,
+    held: &mut Held,
+) -> Option<Result<(), Stop>> {
+    let Some(key) = key_of(x, call, cache) else {
+        cache.metrics.bypassed();
+        note(x, call, CacheResult::Bypass);
+        x.cache.told = Some(forwarded(Fwd::Bypass, None));
+        return None;
+    };
+    let mut has_failed = false;
+    for waits in 0.. {
+        let key = KeyRef::of(&key);
+        if let Some(entry) = cache.find_call(key) {
+            return Some(hit(x, call, cache, &entry).await);
+        }
+        let reader = match CallLead::join(cache, key, &call.model.name) {
+            Ok((lead, reader)) => {
+                // The one before may have stored it between the two lines above.
+                if let Some(entry) = cache.find_call(key) {
+                    lead.found(entry.clone());
+                    return Some(hit(x, call, cache, &entry).await);
+                }
+                return Some(self::lead(x, call, cache, (lead, reader), held).await);
+            }
+            Err(reader) => reader,
+        };
+        if waits == MOST_WAITS {
+            break;
+        }
+        match follow(x, call, cache, &reader).await {
+            Followed::Served(result) => return Some(result.map_err(Stop::Error)),
+            Followed::Found(entry) => return Some(hit(x, call, cache, &entry).await),
+            Followed::Failed(Some(error)) if has_failed => {
+                miss(x, call, cache);
+                return Some(Err(error.into()));
+            }
+            Followed::Failed(error) => has_failed |= error.is_some(),
+        }
+    }
+    miss(x, call, cache);
+    x.cache.told = Some(forwarded(Fwd::Miss, Some(false)));
+    None
+}
+
+fn note(x: &mut Exchange<'_>, call: &Call<'_>, result: CacheResult) {
+    x.log.cache = Some(result.name());
+    call.snapshot.generation.ai.counters.cached(result);
+}
+
+fn miss(x: &mut Exchange<'_>, call: &Call<'_>, cache: &RouteCache) {
+    cache.metrics.miss();
+    note(x, call, CacheResult::Miss);
+}
+
+fn forwarded(why: Fwd, collapsed: Option<bool>) -> Outcome {
+    Outcome::Forwarded { why, status: None, stored: false, collapsed }
+}
+
+/// Calls the provider, for this client and all that come until it has responded.
+async fn lead(
+    x: &mut Exchange<'_>,
+    call: &Call<'_>,
+    cache: &Rc<RouteCache>,
+    (lead, reader): (CallLead, Reader),
+    held: &mut Held,
+) -> Result<(), Stop> {
+    if cache.remote.is_some()
+        && let Some(entry) = cache.recall_call(lead.key()).await
+    {
+        lead.found(entry.clone());
+        return hit(x, call, cache, &entry).await;
+    }
+    miss(x, call, cache);
+    // Before others wait for it: the limits of another client may let the call pass.
+    let reservation = budget::reserve(x, call).await?;
+    let fill = lead.fill().clone();
+    // The body is in memory until the call is over, and until this client has its response.
+    let room = Rc::new(std::mem::replace(held, call.snapshot.generation.ai.hold()));
+    let mut reported = shared::begin(x, call, lead, room.clone(), reservation)?;
+    let served = match progress(x, call, &reader).await {
+        Ok(Started::Begun(head)) => {
+            let outcome = forwarded(Fwd::UriMiss, None);
+            deliver(x, call, cache, (&*head, &reader), outcome).await
+        }
+        Ok(Started::Found(entry)) => return hit(x, call, cache, &entry).await,
+        // The report says why.
+        Ok(Started::Failed(_)) => Err(Reason::SharedFetchFailed.into()),
+        Err(error) => Err(error),
+    };
+    drop(reader);
+    let is_gone = matches!(served, Err(Error { reason: Reason::ClientGone, .. }));
+    let report = match is_gone {
+        // The others have it to its end; this client's line does not wait.
+        true if fill.readers() > 0 => None,
+        true => tokio::time::timeout(END, &mut reported).await.ok().and_then(Result::ok),
+        false => (&mut reported).await.ok(),
+    };
+    let Some(mut report) = report else { return served.map_err(Stop::Error) };
+    report.note(x);
+    match served {
+        _ if is_gone => Err(Reason::ClientGone.into()),
+        Ok(()) => Ok(()),
+        Err(error) if x.answer != Answer::None => Err(report.result.err().unwrap_or(Stop::Error(error))),
+        Err(error) => match report.refusal.take() {
+            Some(refusal) => send_refusal(x, &refusal).await,
+            None => Err(report.result.err().unwrap_or(Stop::Error(error))),
+        },
+    }
+}
+
+/// Sends the provider's own response, which is an error.
+async fn send_refusal(x: &mut Exchange<'_>, refusal: &Refusal) -> Result<(), Stop> {
+    let framing = match refusal.body.len() {
+        0 => BodyKind::None,
+        length => BodyKind::Length(length as u64),
+    };
+    let out = &mut x.down.out.bytes;
+    encode::status_line(out, refusal.status, encode::reason(refusal.status).as_bytes());
+    out.extend_from_slice(&refusal.lines);
+    clock::date_line(out);
+    x.end_head(refusal.status, framing);
+    x.log.response_bytes += refusal.body.len() as u64;
+    let idle = x.snapshot.config().server.body_idle_timeout;
+    x.down.send(&refusal.body, idle).await.map_err(|_| Error::from(Reason::ClientGone))?;
+    x.answer = Answer::Complete;
+    Err(Stop::Sent)
+}
+
+/// What came of waiting for the call of another request.
+enum Followed {
+    /// The client has its response, or as much of it as there is.
+    Served(Result<(), Error>),
+    /// L2 had it.
+    Found(Entry),
+    /// It failed before it began, for this reason if another call would meet it too.
+    Failed(Option<Error>),
+}
+
+async fn follow(x: &mut Exchange<'_>, call: &Call<'_>, cache: &RouteCache, reader: &Reader) -> Followed {
+    match progress(x, call, reader).await {
+        Ok(Started::Begun(head)) => {
+            cache.metrics.miss();
+            cache.metrics.coalesced();
+            note(x, call, CacheResult::Coalesced);
+            let outcome = forwarded(Fwd::UriMiss, Some(true));
+            Followed::Served(deliver(x, call, cache, (&*head, reader), outcome).await)
+        }
+        Ok(Started::Found(entry)) => Followed::Found(entry),
+        Ok(Started::Failed(error)) => Followed::Failed(error),
+        Err(error) => Followed::Served(Err(error)),
+    }
+}
+
+/// How a call goes that this client waits for.
+enum Started {
+    /// The response has begun.
+    Begun(Arc<Head>),
+    /// L2 had it.
+    Found(Entry),
+    /// It failed before.
+    Failed(Option<Error>),
+}
+
+/// Waits until a call begins to have a response.
+async fn progress(x: &mut Exchange<'_>, call: &Call<'_>, reader: &Reader) -> Result<Started, Error> {
+    x.stalls.change(Stall::UpstreamHead);
+    x.down.deadline.set_at(call.total_due);
+    poll_fn(|cx| {
+        if let Poll::Ready(progress) = reader.poll_progress(Some(cx)) {
+            return Poll::Ready(Ok(match progress {
+                Progress::Begun(head) => Started::Begun(head),
+                Progress::Whole(entry) => Started::Begun(entry.head),
+                Progress::Found(entry) => Started::Found(entry),
+                Progress::Broken(error) => Started::Failed(error),
+                Progress::StandsIn(_) | Progress::Apart { .. } => Started::Failed(None),
+            }));
+        }
+        if x.down.poll_gone(cx, &x.worker.buffers).is_ready() {
+            return Poll::Ready(Err(Reason::ClientGone.into()));
+        }
+        match x.down.deadline.poll_passed(cx) {
+            true => Poll::Ready(Err(Reason::TotalTimeout.into())),
+            false => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// Writes the head of a response; returns how its body goes to this client.
+fn write_head(
+    x: &mut Exchange<'_>,
+    cache: &RouteCache,
+    head: &Head,
+    terms: Option<&Terms>,
+    outcome: Outcome,
+) -> BodyKind {
+    let framing = match (head.length, x.scratch.request.version) {
+        (Some(0), _) => BodyKind::None,
+        (Some(length), _) => BodyKind::Length(length),
+        (None, Version::Http11) => BodyKind::Chunked,
+        (None, Version::Http10) => BodyKind::UntilClose,
+    };
+    x.frame_by_close(framing);
+    let status = head.terms.status;
+    let out = &mut x.down.out.bytes;
+    encode::status_line(out, status, encode::reason(status).as_bytes());
+    out.extend_from_slice(client_lines(head));
+    clock::date_line(out);
+    status::write(cache.policy.headers, outcome, terms, clock::unix_ms(), NAME, out);
+    x.end_head(status, framing);
+    // It is counted when it is sent.
+    x.log.response_bytes -= x.down.out.bytes.len() as u64;
+    framing
+}
+
+/// Replays a stored response.
+async fn hit(x: &mut Exchange<'_>, call: &Call<'_>, cache: &RouteCache, entry: &Entry) -> Result<(), Stop> {
+    cache.metrics.hit();
+    note(x, call, CacheResult::Hit);
+    let head = &entry.head;
+    let framing = write_head(x, cache, head, Some(&cache.cache.terms(entry)), Outcome::Hit);
+    let is_paced = head.length.is_none() && cache.cache.settings.calls().is_some_and(|calls| calls.is_paced);
+    let mut player = Player::default();
+    let mut rest = entry.body();
+    while let Some(part) = player.next(&mut rest) {
+        match part {
+            Part::Pause(ms) if is_paced && ms > 0 => {
+                send(x).await?;
+                pause(x, Duration::from_millis(u64::from(ms.min(LONGEST_PAUSE_MS))), u64::MAX).await?;
+            }
+            Part::Pause(_) => {}
+            Part::Bytes(bytes) => {
+                // A stored body may be large: it goes out in parts, each of which the client takes before the next one is copied.
+                for bytes in bytes.chunks(WRITTEN) {
+                    put(&mut x.down.out.bytes, framing, bytes);
+                    if x.down.out.bytes.len() >= WRITTEN {
+                        send(x).await?;
+                    }
+                }
+            }
+        }
+    }
+    end(x, framing).await?;
+    Ok(())
+}
+
+/// Sends the response of a call to a client, as it comes.
+async fn deliver(
+    x: &mut Exchange<'_>,
+    call: &Call<'_>,
+    cache: &RouteCache,
+    (head, reader): (&Head, &Reader),
+    outcome: Outcome,
+) -> Result<(), Error> {
+    let framing = write_head(x, cache, head, None, outcome);
+    let mut player = Player::default();
+    loop {
+        let (bytes, is_last) = match next_piece(x, reader).await? {
+            Piece::Bytes(bytes) => (bytes, false),
+            Piece::Rest(entry, at) => (entry.rest(at), true),
+            Piece::End => break,
+            Piece::Broken => return break_off(x, call, (head, reader), &player, framing).await,
+        };
+        let mut rest = &bytes[..];
+        while let Some(part) = player.next(&mut rest) {
+            let Part::Bytes(bytes) = part else { continue };
+            for bytes in bytes.chunks(WRITTEN) {
+                put(&mut x.down.out.bytes, framing, bytes);
+                if x.down.out.bytes.len() >= WRITTEN {
+                    send(x).await?;
+                }
+            }
+        }
+        send(x).await?;
+        if is_last {
+            break;
+        }
+    }
+    // The event that says so was the last one.
+    if player.has_failed() && x.log.error.is_none() {
+        x.log.error = Some(Error::new(Reason::AiCut, "F10"));
+        // The exchange that made the call has counted it for the one that caused it.
+        if matches!(outcome, Outcome::Forwarded { collapsed: Some(true), .. }) {
+            x.worker.metrics.not_served(Reason::AiCut);
+        }
+    }
+    end(x, framing).await
+}
+
+async fn next_piece(x: &mut Exchange<'_>, reader: &Reader) -> Result<Piece, Error> {
+    x.stalls.change(Stall::UpstreamBody);
+    x.down.deadline.set(None);
+    let piece = poll_fn(|cx| {
+        if let Poll::Ready(piece) = reader.poll_piece(Some(cx)) {
+            return Poll::Ready(Ok(piece));
+        }
+        match x.down.poll_gone(cx, &x.worker.buffers) {
+            Poll::Ready(()) => Poll::Ready(Err(Reason::ClientGone.into())),
+            Poll::Pending => Poll::Pending,
+        }
+    });
+    let piece = piece.await;
+    x.stalls.change(Stall::None);
+    piece
+}
+
+/// The rest will never come: a stream ends with an event that says so, where one may stand; everything else without an end.
+async fn break_off(
+    x: &mut Exchange<'_>,
+    call: &Call<'_>,
+    (head, reader): (&Head, &Reader),
+    player: &Player,
+    framing: BodyKind,
+) -> Result<(), Error> {
+    let error = match reader.is_cut() {
+        true => Error::new(Reason::AiCut, "others waited for this client, which read a shared response too slowly"),
+        false => Error::new(Reason::AiCut, "the call that this request shared broke off"),
+    };
+    if head.length.is_some() || !call.streams || !player.is_between() {
+        return Err(error);
+    }
+    let own =
+        ApiError { status: 502, code: "upstream_cut", message: "The response broke off before its end", param: None };
+    x.ensure_request_id();
+    let id = String::from_utf8_lossy(&x.scratch.request_id).into_owned();
+    put(&mut x.down.out.bytes, framing, &own.event(call.api, &id, 0));
+    x.log.error = Some(error);
+    x.worker.metrics.not_served(error.reason);
+    end(x, framing).await
+}
+
+fn put(out: &mut Vec<u8>, framing: BodyKind, data: &[u8]) {
+    match framing {
+        // An empty chunk would be the end.
+        _ if data.is_empty() => {}
+        BodyKind::Chunked => encode::chunk(out, data),
+        _ => out.extend_from_slice(data),
+    }
+}
+
+async fn send(x: &mut Exchange<'_>) -> Result<(), Error> {
+    if x.down.out.is_empty() {
+        return Ok(());
+    }
+    x.log.response_bytes += x.down.out.bytes.len() as u64;
+    let idle = x.snapshot.config().server.body_idle_timeout;
+    x.stalls.change(Stall::ClientReceives);
+    let sent = x.down.send(&[], idle).await;
+    x.stalls.change(Stall::None);
+    sent.map_err(|_| Reason::ClientGone.into())
+}
+
+async fn end(x: &mut Exchange<'_>, framing: BodyKind) -> Result<(), Error> {
+    if framing == BodyKind::Chunked {
+        encode::last_chunk(&mut x.down.out.bytes);
+    }
+    send(x).await?;
+    x.answer = Answer::Complete;
+    Ok(())
+}
