@@ -215,13 +215,10 @@ impl Counters {
                     })
                 },
             )?;
-            if let Some(cache) = counts.cache {
-                out.counter("weir_ai_cache", "Calls of routes with a cache, by what it did for them", |s| {
-                    CacheResult::ALL
-                        .iter()
-                        .try_for_each(|result| s.add(&[("result", result.name())], cache[*result as usize]))
-                })?;
-            }
+            out.counter("weir_ai_cache", "Calls of routes with a cache, by what it did for them", |s| {
+                let results = counts.cache.iter().flat_map(|cache| CacheResult::ALL.into_iter().zip(cache));
+                results.into_iter().try_for_each(|(result, n)| s.add(&[("result", result.name())], *n))
+            })?;
             out.gauge("weir_ai_held_bytes", "Bytes of request bodies that are held for further attempts", |s| {
                 s.add(&[], held)
             })?;
