@@ -110,9 +110,10 @@ impl Resolver<'_> {
             _ => self.route_auth(raw.auth.as_ref()),
         };
         let raw_cache = cache.and_then(|cache| self.file.caches.iter().nth(cache.0));
-        if let Some((name, found)) = raw_cache {
+        let is_ai = matches!(action, Action::Ai(_));
+        if let Some((name, found)) = raw_cache.filter(|_| forwards || is_ai) {
             let origin = raw.cache.as_ref().map_or(raw.origin, |cache| cache.origin);
-            self.check_cache(origin, (&name.value, found), matches!(action, Action::Ai(_)), auth.is_open());
+            self.check_cache(origin, (&name.value, found), is_ai, auth.is_open());
         }
         let allow = self.allow(raw.allow.as_ref(), &auth);
         let compress = self.compression(raw, &auth, forwards, defaults.compression.as_ref());

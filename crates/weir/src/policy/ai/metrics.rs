@@ -318,11 +318,10 @@ impl Counters {
             },
         )?;
         let cached: Vec<u64> = self.cached.iter().map(|sum| sum.load(Relaxed)).collect();
-        if cached.iter().any(|n| *n > 0) {
-            out.counter("weir_ai_cache", "Calls of routes with a cache, by what it did for them", |s| {
-                CacheResult::ALL.iter().zip(&cached).try_for_each(|(result, n)| s.add(&[("result", result.name())], *n))
-            })?;
-        }
+        out.counter("weir_ai_cache", "Calls of routes with a cache, by what it did for them", |s| {
+            let results = CacheResult::ALL.iter().zip(&cached).filter(|_| cached.iter().any(|n| *n > 0));
+            results.into_iter().try_for_each(|(result, n)| s.add(&[("result", result.name())], *n))
+        })?;
         out.counter("weir_ai_redacted", "What was replaced in prompts (`redact`), by kind of pattern", |s| {
             for (kind, sum) in Pattern::KINDS.into_iter().zip(&self.redacted) {
                 let n = sum.load(Relaxed);
