@@ -683,7 +683,7 @@ fn a_stream_without_an_end_reason_never_becomes_complete() {
     {
         assert_eq!(as_chat(event, true), Err(Untranslatable), "{event}");
     }
-    let second = json!({"candidates": [{"index": 1, "content": {"parts": [{"text": "a"}]}}]});
+    let second = json!({"candidates": [{"index": 1, "content": {"parts": [{"text": "a"}]}, "finishReason": "STOP"}]});
     assert_eq!(as_chat(&format!("data: {second}\n\n"), true), Err(Untranslatable));
     // The end of Gemini's own form comes with `[DONE]` only.
     let chat = as_chat(GEMINI, true).expect("translated");
@@ -705,6 +705,93 @@ fn an_end_reason_is_not_the_end() {
     // A prompt that is refused after all.
     let refused = format!("{}data: {{\"promptFeedback\":{{\"blockReason\":\"SAFETY\"}}}}\n\n", event("a", "STOP"));
     assert!(as_chat(&refused, false).expect("translated").contains("\"finish_reason\":\"content_filter\""));
+}
+
+/// What a client has, and whether all events had a meaning.
+type SoFar = (Vec<u8>, bool);
+
+fn so_far(
+    stream: &[u8],
+    step: usize,
+    mut event: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), Untranslatable>,
+) -> SoFar {
+    let mut all = Vec::new();
+    let result = run(stream, step, |bytes, out| {
+        let result = event(bytes, out);
+        all.append(out);
+        result
+    });
+    (all, result.is_ok())
+}
+
+fn to_chat_so_far(stream: &[u8], step: usize) -> SoFar {
+    let mut translator = GeminiToChatStream::new(7, true, CallIds::new(1));
+    let (mut out, is_good) = so_far(stream, step, |event, out| translator.event(event, out));
+    let has_end = is_good && translator.finish(&mut out).is_ok();
+    (out, has_end)
+}
+
+fn to_messages_so_far(stream: &[u8], step: usize) -> SoFar {
+    let mut translator = GeminiToMessagesStream::new(9, CallIds::new(1));
+    let (mut out, is_good) = so_far(stream, step, |event, out| translator.event(event, out));
+    let has_end = is_good && translator.finish(&mut out).is_ok();
+    (out, has_end)
+}
+
+fn chat_to_gemini_so_far(stream: &[u8], step: usize) -> SoFar {
+    let mut translator = ChatToGeminiStream::new();
+    so_far(stream, step, |event, out| translator.event(event, out))
+}
+
+fn messages_to_gemini_so_far(stream: &[u8], step: usize) -> SoFar {
+    let mut translator = MessagesToGeminiStream::new();
+    so_far(stream, step, |event, out| translator.event(event, out))
+}
+
+/// Replaces the node of this number, counted from the root; the number left over if there are fewer.
+fn replace(value: &mut Value, number: usize, with: &Value) -> Result<(), usize> {
+    if number == 0 {
+        *value = with.clone();
+        return Ok(());
+    }
+    let mut left = number - 1;
+    let children: Vec<&mut Value> = match value {
+        Value::Array(items) => items.iter_mut().collect(),
+        Value::Object(members) => members.values_mut().collect(),
+        _ => Vec::new(),
+    };
+    for child in children {
+        match replace(child, left, with) {
+            Ok(()) => return Ok(()),
+            Err(rest) => left = rest,
+        }
+    }
+    Err(left)
+}
+
+/// A request or response of one of the APIs in which one node is another.
+fn damaged() -> impl Strategy<Value = Value> {
+    let gemini = from_chat(&full_chat()).expect("translated").body;
+    let part = json!({"functionCall": {"id": "fc-1", "name": "f", "args": {"a": 1}}, "thoughtSignature": "c2lnbmVk"});
+    let response = json!({"candidates": [{"content": {"parts": [{"text": "a"}, part]}, "finishReason": "STOP", "index": 0}],
+        "usageMetadata": {"promptTokenCount": 1}, "promptFeedback": {"blockReason": null}, "responseId": "r", "modelVersion": "m"});
+    let chat = gemini_response_to_chat(&response, 7, &mut CallIds::new(1)).expect("translated").0;
+    let message = gemini_response_to_message(&response, &mut CallIds::new(1)).expect("translated").0;
+    let limited =
+        json!({"contents": gemini["contents"], "tools": gemini["tools"], "generationConfig": {"maxOutputTokens": 5}});
+    let mut request = gemini_to_messages(&limited, "m", false, None).expect("translated").body;
+    request["tool_choice"] = json!({"type": "tool", "name": "f"});
+    let chunk = json!({"id": "c", "model": "m", "choices": [{"index": 0, "finish_reason": "stop",
+        "delta": {"content": "a", "tool_calls": [{"index": 0, "id": "x", "function": {"name": "f", "arguments": "{}"}}]}}], "usage": {"prompt_tokens": 1}});
+    let all = vec![full_chat(), gemini, request, response, chat, message, chunk];
+    (prop::sample::select(all), 0..80usize, any_json()).prop_map(|(mut value, number, with)| {
+        // Small documents have fewer nodes: then the rest of the number counts.
+        let mut number = number;
+        while let Err(rest) = replace(&mut value, number, &with) {
+            number = rest;
+        }
+        value
+    })
 }
 
 fn any_json() -> impl Strategy<Value = Value> {
@@ -883,19 +970,18 @@ proptest! {
 
     #[test]
     fn any_split_gives_the_same(step in 1..200usize, cut in 0..GEMINI.len()) {
-        let stream = String::from_utf8_lossy(&GEMINI.as_bytes()[..GEMINI.len() - cut]).into_owned();
-        prop_assert_eq!(as_chat_in(&stream, step, true), as_chat(&stream, true));
-        prop_assert_eq!(as_messages_in(&stream, step), as_messages_in(&stream, usize::MAX));
-        if let Ok(chat) = as_chat(&stream, true) {
-            prop_assert_eq!(chat_as_gemini(&chat, step), chat_as_gemini(&chat, usize::MAX));
-        }
-        if let Ok(messages) = as_messages_in(&stream, step) {
-            prop_assert_eq!(messages_as_gemini(&messages, step), messages_as_gemini(&messages, usize::MAX));
+        let stream = &GEMINI.as_bytes()[..GEMINI.len() - cut];
+        let chat = to_chat_so_far(stream, usize::MAX);
+        prop_assert_eq!(&to_chat_so_far(stream, step), &chat);
+        let messages = to_messages_so_far(stream, usize::MAX);
+        prop_assert_eq!(&to_messages_so_far(stream, step), &messages);
+        for (stream, translate) in [(&chat.0, chat_to_gemini_so_far as fn(&[u8], usize) -> SoFar), (&messages.0, messages_to_gemini_so_far)] {
+            prop_assert_eq!(translate(stream, step), translate(stream, usize::MAX));
         }
     }
 
     #[test]
-    fn arbitrary_json_never_panics(value in any_json(), more in any_json()) {
+    fn arbitrary_json_never_panics(value in prop_oneof![any_json(), damaged()], more in prop_oneof![any_json(), damaged()]) {
         for model in [MODEL, "gemini-3-pro"] {
             let _ = chat_to_gemini(&value, model);
             let _ = messages_to_gemini(&value, model);
