@@ -9,6 +9,9 @@ pub struct Config {
     pub stream_window: u32,
     /// Receive window of the connection, in bytes.
     pub connection_window: u32,
+    /// Whether the connection's credit is given back for what was received, and not for what was consumed: streams that nobody reads take nothing of it
+    /// from the others. What a connection holds is then bounded by the windows of its streams.
+    pub credits_connection_at_once: bool,
     /// Bytes of a compressed field block.
     pub block: usize,
     /// Bytes of a decoded field section, 32 a field added (RFC 9113 section 6.5.2).
@@ -37,6 +40,7 @@ impl Default for Config {
             max_concurrent_streams: 100,
             stream_window: 64 * 1024,
             connection_window: 1024 * 1024,
+            credits_connection_at_once: false,
             block: 32 * 1024,
             section: 64 * 1024,
             fields: 100,
@@ -52,8 +56,13 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Defaults towards an upstream, which is trusted with larger windows.
+    /// Defaults towards an upstream, which is trusted with larger windows. Its streams are of many clients, each of which reads at its own pace.
     pub fn upstream() -> Self {
-        Config { stream_window: 256 * 1024, connection_window: 4 * 1024 * 1024, ..Config::default() }
+        Config {
+            stream_window: 256 * 1024,
+            connection_window: 4 * 1024 * 1024,
+            credits_connection_at_once: true,
+            ..Config::default()
+        }
     }
 }

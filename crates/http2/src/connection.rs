@@ -267,11 +267,14 @@ impl Connection {
     pub fn consume(&mut self, stream: u32, bytes: usize) {
         let Some(entry) = self.streams.find(stream) else { return };
         let taken = entry.receive.consume(bytes);
-        self.receive.consume(taken);
+        if !self.config.credits_connection_at_once {
+            self.receive.consume(taken);
+        }
         self.give_credit(stream);
     }
 
-    /// While paused no credit is given on any stream: the worker holds too many bytes.
+    /// While paused no credit is given on any stream: the worker holds too many bytes. Where the connection's credit is given at once, those streams get
+    /// it of which nothing is held.
     pub fn pause_credit(&mut self, is_paused: bool) {
         self.is_credit_paused = is_paused;
         if !is_paused {
@@ -287,10 +290,12 @@ impl Connection {
     }
 
     fn give_credit(&mut self, stream: u32) {
-        if self.is_credit_paused {
+        let is_paused = self.is_credit_paused;
+        if is_paused && !self.config.credits_connection_at_once {
             return;
         }
-        let live = self.streams.find(stream).filter(|entry| !entry.receive_ended);
+        let may_have = |entry: &&mut Stream| !entry.receive_ended && (!is_paused || entry.receive.held() == 0);
+        let live = self.streams.find(stream).filter(may_have);
         if let Some(more) = live.and_then(|entry| entry.receive.take_update()) {
             self.write_window_update(stream, more);
         }
@@ -314,7 +319,9 @@ impl Connection {
             self.reset(stream, code);
         }
         if let Some(entry) = self.streams.remove(stream) {
-            self.receive.consume(entry.receive.held());
+            if !self.config.credits_connection_at_once {
+                self.receive.consume(entry.receive.held());
+            }
             self.give_credit(0);
         }
         if self.streams.len() == 0 {

@@ -40,9 +40,10 @@ impl Receive {
         bytes as usize
     }
 
-    /// The increment to send now, if it is worth a frame: half a window, for less the peer can wait.
+    /// The increment to send now, if it is worth a frame: half of what the peer could have beside what is held, for less it can wait. Half of all
+    /// would never come where more than half is held.
     pub(crate) fn take_update(&mut self) -> Option<u32> {
-        if self.unsent == 0 || self.unsent < self.size / 2 {
+        if self.unsent == 0 || self.unsent < (self.size - self.held) / 2 {
             return None;
         }
         self.available += self.unsent;

@@ -168,10 +168,9 @@ impl Connection {
         }
         let length = to - from;
         let overhead = payload.len() - length;
-        if overhead > 0 {
-            entry.receive.consume(overhead);
-            self.receive.consume(overhead);
-        }
+        let at_once = self.config.credits_connection_at_once;
+        entry.receive.consume(overhead);
+        self.receive.consume(if at_once { payload.len() } else { overhead });
         if let Some(remaining) = &mut entry.remaining {
             match remaining.checked_sub(length as u64) {
                 Some(left) if !end || left == 0 => *remaining = left,
@@ -179,9 +178,8 @@ impl Connection {
             }
         }
         entry.receive_ended = end;
-        if overhead > 0 {
-            self.give_credit(stream);
-        }
+        // Also because what is held now may leave the peer nothing but what was not worth a frame before.
+        self.give_credit(stream);
         if length == 0 && !end {
             return self.spend(Kind::EmptyData).map(|()| None);
         }

@@ -15,9 +15,11 @@ proptest! {
                 peer -= if is_allowed { bytes as i64 } else { 0 };
             } else {
                 window.consume(bytes);
-                peer += window.take_update().map_or(0, i64::from);
             }
+            peer += window.take_update().map_or(0, i64::from);
             prop_assert!(window.is_balanced());
+            // However much is held, the rest can be had.
+            prop_assert!(peer > 0 || window.held() == size as usize);
         }
         window.consume(window.held());
         // With nothing held the peer can always go on: half a window at least.
