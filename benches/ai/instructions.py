@@ -23,7 +23,9 @@ def measure(stage: on.Stage, options: Namespace) -> dict:
         found[name] = {}
         for kind in ("plain", "ai"):
             keep = options.keep / f"{name.replace(' ', '-')}-{kind}.callgrind" if options.keep else Path("/dev/null")
-            found[name][kind] = per_request(stage.weir, lambda port, kind=kind: stage.configured(kind, port), request, keep)
+            found[name][kind] = per_request(
+                stage.weir, lambda port, kind=kind: stage.configured(kind, port), request, keep
+            )
         say(f"{name}: {found[name]}")
     return {"rows": found}
 

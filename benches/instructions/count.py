@@ -77,7 +77,9 @@ def collected(binary: str, configure: Callable[[int], Path], request: Request, c
     return int(found[1])
 
 
-def per_request(binary: str, configure: Callable[[int], Path], request: Request, keep: Path = Path("/dev/null")) -> float:
+def per_request(
+    binary: str, configure: Callable[[int], Path], request: Request, keep: Path = Path("/dev/null")
+) -> float:
     """What a long run executes more than a short one, over the requests that it has more: starting and stopping are left out."""
     short = collected(binary, configure, request, SHORT, Path("/dev/null"))
     return (collected(binary, configure, request, LONG, keep) - short) / (LONG - SHORT)

@@ -334,7 +334,7 @@ def cases(certificate):
         },
         UNEXPECTED,
     )
-    yield "TLS 1.3: keys updated, and asked for", {**usual, "after": update_keys}, SERVED
+    yield "TLS 1.3: keys updated, and an update requested", {**usual, "after": update_keys}, SERVED
 
 
 def update_keys(client):
