@@ -531,6 +531,22 @@ fn credentials_towards_targets_are_never_indexed_rule_22() {
     }
 }
 
+/// Requests that come together, and more of them than a connection has streams: those that are left make further connections, although no stream becomes free.
+#[test]
+fn streams_that_do_not_end_are_as_many_as_all_connections_have() {
+    const STREAMS: usize = 25;
+    let held = std::sync::Mutex::new(Vec::new());
+    let target = Target::start_with(10, move |_, send| held.lock().unwrap().push(send));
+    let weir = gateway(target.address, "", "");
+    let mut client = Client::connect(weir.addr());
+    let requests: Vec<u8> = (0..STREAMS as u32)
+        .flat_map(|number| frame(HEADERS, END_HEADERS | END_STREAM, 2 * number + 1, &block(&request("GET", "/", &[]))))
+        .collect();
+    client.send(&requests);
+    wait::until(DEADLINE, "all at the target", || target.seen().len() == STREAMS);
+    assert_eq!(target.connections(), 3);
+}
+
 /// Clients that take nothing of their responses leave others their responses, although all are streams of one connection to the target: together they hold
 /// more than its window.
 #[test]

@@ -211,10 +211,12 @@ impl Sessions {
 
     /// A connection's task says what can be had of it.
     pub(super) fn publish(&self, session: &Session, free: u32, is_settled: bool) {
-        session.is_settled.set(is_settled);
+        let has_settled = is_settled && !session.is_settled.replace(is_settled);
         session.free.set(free);
-        if free > 0 {
-            self.change(session.target, |group| group.wake(free as usize));
+        // All have waited for this connection while its limit was not known: one more than it has streams for may make another.
+        let count = free as usize + usize::from(has_settled);
+        if count > 0 {
+            self.change(session.target, |group| group.wake(count));
         }
     }
 
