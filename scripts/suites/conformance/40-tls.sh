@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # TLS from outside: testssl.sh finds nothing against a listener; a matrix of `openssl s_client` over versions, cipher suites, groups, names, ALPN,
-# client certificates and resumption; exchanges in which one thing is wrong (tls/run.py); upstreams whose certificate is wrong are refused, with the
+# client certificates and resumption; handshakes in which one thing is wrong (tls/run.py); upstreams whose certificate is wrong are refused, with the
 # reason in the response.
 suite=tls
 source "$(dirname "$0")/common.sh"
@@ -108,7 +108,7 @@ renegotiation() {
 one no-renegotiation renegotiation
 
 python=$(need_venv conformance "$here/requirements.txt")/bin/python
-step exchanges "$python" "$here/tls/run.py" "127.0.0.1:$port" "$tmp"
+step handshakes "$python" "$here/tls/run.py" "127.0.0.1:$port" "$tmp"
 
 # Upstreams: refuses CERTIFICATE HOST REASON: nothing is served, and the response says why.
 refuses() {

@@ -547,7 +547,7 @@ fn streams_that_do_not_end_are_as_many_as_all_connections_have() {
     assert_eq!(target.connections(), 3);
 }
 
-/// Clients that take nothing of their responses leave others their responses, although all are streams of one connection to the target: together they hold
+/// Clients that take nothing of their responses do not keep others from their own, although all are streams of one connection to the target: together they hold
 /// more than its window.
 #[test]
 fn clients_that_read_nothing_leave_the_connection_to_the_others() {
@@ -569,7 +569,7 @@ fn clients_that_read_nothing_leave_the_connection_to_the_others() {
     }
     assert_eq!(target.connections(), 1);
     assert!(streams.iter().all(|stream| stalled.streams[stream].body.is_empty()));
-    // They get their responses when they take them.
+    // They get them when they take them.
     stalled.window_update(0, 100_000_000);
     for stream in &streams {
         stalled.window_update(*stream, 1_000_000);

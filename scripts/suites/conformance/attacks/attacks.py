@@ -1,8 +1,11 @@
-"""Attacks of frames on a running gateway: attacks.py PLAIN-URL SECURE-URL PID.
+"""Attacks of frames on running gateways: attacks.py PLAIN-URL SECURE-URL PID BOUNDED-PLAIN-URL BOUNDED-PID.
 
 Each attack runs for some seconds on many connections, again on a new one as soon as one has ended. Meanwhile h2load sends ordinary requests.
 Held to it: every ordinary request succeeds; each connection of the attack ends with the stated code, or is still open where nothing wrong was sent;
-the memory of the gateway stays within 64 MiB of what it was. CPU time is printed, not judged.
+the memory of the gateway stays within 64 MiB of what it was.
+
+Then it runs alone, against this gateway and against one with `server.http2.abuse_per_client`. Held to that: the attacker's address gets as many connections as
+its points allow, and no further one a byte; other addresses are served. CPU time, from the third second on, is printed, not judged.
 """
 
 import contextlib
@@ -20,7 +23,9 @@ from hpack import Encoder
 SECONDS = 4
 CONNECTIONS = 8
 MEMORY = 64 << 20
-plain, secure, pid = sys.argv[1:]
+plain, secure, pid, bounded, bounded_pid = sys.argv[1:]
+# What the bounded gateway allows an address (60-attacks.sh), and a connection.
+POINTS, POINTS_OF_CONNECTION = 6000, 200
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 2, 3, 4, 6, 7, 8, 9
 END_STREAM, END_HEADERS = 1, 4
 ENHANCE_YOUR_CALM = 11
@@ -124,9 +129,9 @@ def address(url):
     return host, int(port)
 
 
-def flood(attack, ends, stop, found):
+def flood(attack, ends, stop, found, url=None, source="127.0.0.1"):
     while not stop.is_set():
-        with socket.create_connection(address(plain), timeout=5) as connection:
+        with socket.create_connection(address(url or plain), timeout=5, source_address=(source, 0)) as connection:
             # It may end before all is sent; the GOAWAY is there then.
             with contextlib.suppress(OSError):
                 connection.sendall(PREFACE + frame(SETTINGS, 0, 0) + attack)
@@ -140,7 +145,7 @@ def hold(connection, stop):
     return code_at_end(connection)
 
 
-def handshakes(_attack, _ends, stop, found):
+def handshakes(_attack, _ends, stop, found, *_):
     """TLS: a hundred connections that stop in their ClientHello, and, one after the other, connections whose ClientHello is not valid."""
     half = bytes([22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3]) + bytes(100)
     held = []
@@ -160,8 +165,8 @@ def memory():
     return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())[1]) << 10
 
 
-def cpu():
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+def cpu(of=pid):
+    fields = pathlib.Path(f"/proc/{of}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / 100
 
 
@@ -208,23 +213,60 @@ def run(name, attack, ends, attacker=flood):
     return not wrong
 
 
-results = [
-    run(attack.__name__, attack(), ends)
-    for attack, ends in [
-        (rapid_reset, True),
-        (made_you_reset, True),
-        (continuation_flood, True),
-        (hpack_bomb, True),
-        (ping_flood, True),
-        (settings_flood, True),
-        (priority_flood, True),
-        (empty_data_flood, True),
-        (window_update_flood, True),
-        (zero_window, False),
-        (one_byte_windows, False),
-        (slow_bodies, False),
-    ]
+def alone(attack, ends, attacker, url, process, source):
+    """Runs an attack without anything beside it. Returns CPU seconds of the gateway by second, from the third on, and how the connections have ended."""
+    stop, found = threading.Event(), []
+    arguments = (attack, ends, stop, found, url, source)
+    threads = [threading.Thread(target=attacker, args=arguments) for _ in range(CONNECTIONS)]
+    for thread in threads:
+        thread.start()
+    time.sleep(2)
+    used, started = cpu(process), time.monotonic()
+    time.sleep(SECONDS - 2)
+    share = (cpu(process) - used) / (time.monotonic() - started)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    return share, found
+
+
+def run_alone(number, name, attack, ends, attacker=flood):
+    """The same attack alone, and where an address has a budget; each from an address of its own."""
+    wrong, source = [], f"127.0.1.{number + 1}"
+    share, found = alone(attack, ends, attacker, plain, pid, source)
+    text = f"alone {100 * share:.0f} % CPU, {len(found)} connections"
+    if ends:
+        before, refused = alone(attack, ends, attacker, bounded, bounded_pid, source)
+        # A refused connection is closed without a byte; of those that were begun at the same time some may have been admitted.
+        admitted = sum(code in (ENHANCE_YOUR_CALM, 0) for code in refused)
+        text += f"; with a budget {100 * before:.0f} % CPU, {admitted} of {len(refused)} connections were admitted"
+        if not 1 <= admitted <= POINTS // POINTS_OF_CONNECTION + CONNECTIONS or len(refused) < 2 * admitted:
+            wrong.append("not as many as the budget allows")
+        if missing := ordinary(bounded):
+            wrong.append(f"{missing} of 500 ordinary requests failed beside a refused address")
+    print(f"{'FAIL' if wrong else 'ok'} {name}: {text}")
+    for line in wrong:
+        print(f"     {line}")
+    return not wrong
+
+
+ATTACKS = [
+    (rapid_reset, True),
+    (made_you_reset, True),
+    (continuation_flood, True),
+    (hpack_bomb, True),
+    (ping_flood, True),
+    (settings_flood, True),
+    (priority_flood, True),
+    (empty_data_flood, True),
+    (window_update_flood, True),
+    (zero_window, False),
+    (one_byte_windows, False),
+    (slow_bodies, False),
 ]
+results = [run(attack.__name__, attack(), ends) for attack, ends in ATTACKS]
 results.append(run("handshakes", b"", False, handshakes))
+results += [run_alone(number, attack.__name__, attack(), ends) for number, (attack, ends) in enumerate(ATTACKS)]
+results.append(run_alone(len(ATTACKS), "handshakes", b"", False, handshakes))
 print(f"{sum(results)} passed, {len(results) - sum(results)} failed, 0 skipped")
 sys.exit(not all(results))

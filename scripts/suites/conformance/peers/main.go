@@ -1,10 +1,12 @@
 // Command peers is both ends of the conformance suites in Go: an upstream on net/http, a client that holds a gateway to it, and an upstream that
-// says how it has read a request.
+// says how it has read a request; and both ends of the flow-control suite.
 //
 //	peers upstream [-cert FILE -key FILE] [-protocols h1,h2c]
 //	peers client -url URL [-ca FILE] -protocol h1|h2|h2c [-files]
 //	peers reader
 //	peers recorder [-cert FILE -key FILE]
+//	peers endless
+//	peers flow -url URL -pid PID [-connections N]
 package main
 
 import (
@@ -14,7 +16,7 @@ import (
 
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: peers upstream|client|reader|recorder [options]")
+		fmt.Fprintln(os.Stderr, "usage: peers upstream|client|reader|recorder|endless|flow [options]")
 		os.Exit(2)
 	}
 	switch os.Args[1] {
@@ -26,8 +28,12 @@ func main() {
 		reader(os.Args[2:])
 	case "recorder":
 		recorder(os.Args[2:])
+	case "endless":
+		endless(os.Args[2:])
+	case "flow":
+		flow(os.Args[2:])
 	default:
-		fmt.Fprintf(os.Stderr, "unknown command %q; expected one of upstream, client, reader, recorder\n", os.Args[1])
+		fmt.Fprintf(os.Stderr, "unknown command %q; expected one of upstream, client, reader, recorder, endless, flow\n", os.Args[1])
 		os.Exit(2)
 	}
 }

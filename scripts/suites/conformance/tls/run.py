@@ -1,12 +1,12 @@
-"""TLS exchanges with a listener: run.py HOST:PORT FOLDER [NAME]. FOLDER has the client's certificate (client.pem, client.key).
+"""TLS handshakes with a listener: run.py HOST:PORT FOLDER [NAME]. FOLDER has the client's certificate (client.pem, client.key).
 
-Each ends as the standards allow, and none in silence; a usual connection is served behind each. docs/testing.md says which exchanges of tlsfuzzer have no
+Each ends as the standards allow, and none in silence; a usual connection is served behind each. docs/testing.md says which scripts of tlsfuzzer have no
 counterpart here, and why.
 """
 
 import sys
 
-import exchanges
+import handshakes
 import hellos
 from wire import hello, records, talk
 
@@ -28,12 +28,12 @@ def all_cases(address, folder):
     for name, data, allowed in hellos.cases():
         to_end = any(", " in outcome for outcome in allowed)
         yield name, lambda data=data, to_end=to_end: talk(address, data, to_end)[0], allowed
-    certificate = exchanges.load(folder)
-    for name, options, allowed in exchanges.cases(certificate):
-        yield name, lambda options=options: exchanges.converse(address, **options)[0], allowed
-    for name, version in exchanges.BOTH:
-        yield f"{name}: resumption", lambda version=version: exchanges.resumed(address, version), {"resumed"}
-    yield "TLS 1.3: a binder of another key", lambda: exchanges.changed_binder(address), {"alert decrypt_error"}
+    certificate = handshakes.load(folder)
+    for name, options, allowed in handshakes.cases(certificate):
+        yield name, lambda options=options: handshakes.converse(address, **options)[0], allowed
+    for name, version in handshakes.BOTH:
+        yield f"{name}: resumption", lambda version=version: handshakes.resumed(address, version), {"resumed"}
+    yield "TLS 1.3: a binder of another key", lambda: handshakes.changed_binder(address), {"alert decrypt_error"}
     yield "values that may not repeat", lambda: randoms(address), {"all differ"}
     yield "TLS 1.2 where 1.3 is there", lambda: downgrade(address), {"told"}
 
@@ -49,7 +49,7 @@ def main():
             # An alert is lost with a reset where the server closes while bytes of the client are unread: not each time.
             if outcome != "closed" or outcome in allowed:
                 break
-        usual = exchanges.converse(address, exchanges.V13)[0]
+        usual = handshakes.converse(address, handshakes.V13)[0]
         if outcome in allowed and usual == "served":
             passed += 1
             continue

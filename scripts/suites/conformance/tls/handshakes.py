@@ -221,11 +221,11 @@ def cases(certificate):
         yield f"{name}: 2,000 warnings", {**usual, "after": say(21, b"\1\x5a", 2000)}, UNEXPECTED | {"closed"}
         yield f"{name}: half an alert", {**usual, "after": say(21, b"\1")}, DECODE | UNEXPECTED
         yield f"{name}: a client certificate", {**usual, "name": "mesh.example.com", "certificate": certificate}, SERVED
-        asked = {**usual, "name": "mesh.example.com", "certificate": certificate}
+        with_certificate = {**usual, "name": "mesh.example.com", "certificate": certificate}
         yield (
             f"{name}: CertificateVerify changed",
             {
-                **asked,
+                **with_certificate,
                 "change": on("CertificateVerify", bytes_changed(lambda all: flip(all, -1))),
             },
             DECRYPT | {"alert bad_certificate"} | DECODE,
@@ -233,14 +233,14 @@ def cases(certificate):
         yield (
             f"{name}: CertificateVerify of another algorithm",
             {
-                **asked,
+                **with_certificate,
                 "change": on("CertificateVerify", bytes_changed(lambda all: all[:4] + b"\x08\x07" + all[6:])),
             },
             ILLEGAL | DECRYPT | {"alert handshake_failure"} | {"alert bad_certificate"},
         )
         yield (
             f"{name}: without CertificateVerify",
-            {**asked, "change": on("CertificateVerify", lambda _: [])},
+            {**with_certificate, "change": on("CertificateVerify", lambda _: [])},
             UNEXPECTED,
         )
         yield (
@@ -334,7 +334,7 @@ def cases(certificate):
         },
         UNEXPECTED,
     )
-    yield "TLS 1.3: keys updated, and an update requested", {**usual, "after": update_keys}, SERVED
+    yield "TLS 1.3: keys updated, and requested", {**usual, "after": update_keys}, SERVED
 
 
 def update_keys(client):
