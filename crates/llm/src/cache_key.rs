@@ -6,7 +6,7 @@ use crate::request::{Member, RequestScan};
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 
-/// Members that say who sends the request, not what it contains.
+/// Members that say who sends the request, not what it contains. Of the Responses API they count: its responses repeat them.
 const LEFT_OUT: [&str; 7] = [
     "user",
     "metadata",
@@ -32,8 +32,9 @@ pub type CacheKey = [u8; 32];
 /// The key: SHA-256 of partition, path, model and canonical body. `None` if the body has no one meaning: a name occurs twice in an
 /// object, or a string has a surrogate without its partner. Also `None` where its response does not depend on the body alone: a member lets
 /// the provider run tools or use its state; and for more values than are compared.
-pub fn cache_key(partition: &[u8], path: &[u8], model: &[u8], body: &[u8]) -> Option<CacheKey> {
-    let canonical = canonical(body)?;
+pub fn cache_key(api: Api, partition: &[u8], path: &[u8], model: &[u8], body: &[u8]) -> Option<CacheKey> {
+    let left_out: &[&str] = if api == Api::Responses { &[] } else { &LEFT_OUT };
+    let canonical = canonical(body, left_out)?;
     let mut hash = Sha256::new();
     for part in [partition, path, model, &canonical] {
         // with its length, so that no two lists of parts look alike
@@ -103,8 +104,8 @@ fn hosted_tools(api: Api, tools: &[u8]) -> bool {
 
 /// The body with members sorted, white space removed, escapes resolved and numbers by value; without the members that are left out. Nested
 /// objects with a long text are their digest.
-fn canonical(body: &[u8]) -> Option<Vec<u8>> {
-    let mut parser = Parser { body, lexer: Lexer::new(), at: 0, values: 0 };
+fn canonical(body: &[u8], left_out: &[&str]) -> Option<Vec<u8>> {
+    let mut parser = Parser { body, left_out, lexer: Lexer::new(), at: 0, values: 0 };
     let mut out = Vec::with_capacity(body.len());
     let first = parser.token()?;
     parser.value(first, &mut out, true)?;
@@ -113,6 +114,8 @@ fn canonical(body: &[u8]) -> Option<Vec<u8>> {
 
 struct Parser<'a> {
     body: &'a [u8],
+    /// Members of the body that do not count.
+    left_out: &'a [&'a str],
     lexer: Lexer,
     at: usize,
     /// Values so far.
@@ -162,7 +165,7 @@ impl Parser<'_> {
                     if members.iter().any(|(name, value)| HOSTED.contains(&name.as_str()) && value != b"null") {
                         return None;
                     }
-                    members.retain(|(name, _)| !LEFT_OUT.contains(&name.as_str()));
+                    members.retain(|(name, _)| !self.left_out.contains(&name.as_str()));
                 }
                 out.push(b'{');
                 for (i, (name, value)) in members.iter().enumerate() {

@@ -9,7 +9,7 @@ mod pattern;
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::json::{Lexer, push_escaped, unescape};
+use crate::json::{Lexer, TokenKind, push_escaped, unescape};
 use crate::request::{Member, RequestScan, StringsOf};
 
 pub use pattern::Pattern;
@@ -76,7 +76,8 @@ pub fn redact(body: &[u8], scan: &RequestScan, patterns: &[Pattern]) -> Result<O
             }
             let start = span.start + token.start;
             let text = unescape(raw).map_err(|_| Unreadable { at: start })?;
-            if let Some(text) = replaced(&text, patterns, &mut found) {
+            let in_json = if strings.is_json { replaced_in_json(&text, patterns, &mut found) } else { None };
+            if let Some(text) = in_json.unwrap_or_else(|| replaced(&text, patterns, &mut found)) {
                 out.extend_from_slice(&body[copied..start - 1]);
                 push_escaped(&text, &mut out);
                 copied = span.start + token.end + 1;
@@ -88,6 +89,31 @@ pub fn redact(body: &[u8], scan: &RequestScan, patterns: &[Pattern]) -> Result<O
     }
     out.extend_from_slice(&body[copied..]);
     Ok(Some(Redacted { body: out, found }))
+}
+
+/// The same of a text that is JSON by itself, whose strings are searched one by one, so that it stays JSON; `None` if it is none.
+fn replaced_in_json(text: &str, patterns: &[Pattern], found: &mut [u64]) -> Option<Option<String>> {
+    let json = text.as_bytes();
+    let mut now = found.to_vec();
+    let mut out = Vec::new();
+    let mut copied = 0;
+    let mut lexer = Lexer::new();
+    let mut at = 0;
+    while let Some(token) = lexer.next(json, &mut at).ok()? {
+        if !matches!(token.kind, TokenKind::String(_)) {
+            continue;
+        }
+        let string = unescape(&json[token.start..token.end]).ok()?;
+        if let Some(string) = replaced(&string, patterns, &mut now) {
+            out.extend_from_slice(&json[copied..token.start - 1]);
+            push_escaped(&string, &mut out);
+            copied = token.end + 1;
+        }
+    }
+    lexer.finish().ok()?;
+    found.copy_from_slice(&now);
+    out.extend_from_slice(&json[copied..]);
+    Some(if copied == 0 { None } else { String::from_utf8(out).ok() })
 }
 
 /// The text without what the patterns find; `None` if that is nothing.

@@ -3,7 +3,7 @@ use crate::request::scan;
 use proptest::prelude::*;
 
 fn key(body: &str) -> Option<CacheKey> {
-    cache_key(b"team", b"/v1/chat/completions", b"m", body.as_bytes())
+    cache_key(Api::Chat, b"team", b"/v1/chat/completions", b"m", body.as_bytes())
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn bodies_that_differ_do_not() {
     let keys: std::collections::HashSet<_> = bodies.iter().map(|body| key(body).expect(body)).collect();
     assert_eq!(keys.len(), bodies.len());
     let of = |partition: &str, path: &str, model: &str| {
-        cache_key(partition.as_bytes(), path.as_bytes(), model.as_bytes(), b"{}")
+        cache_key(Api::Chat, partition.as_bytes(), path.as_bytes(), model.as_bytes(), b"{}")
     };
     let parts = [of("a", "b", "c"), of("b", "b", "c"), of("a", "bc", ""), of("ab", "", "c"), of("a", "b", "d")];
     assert_eq!(

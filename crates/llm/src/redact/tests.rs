@@ -84,6 +84,31 @@ fn escapes_hide_nothing() {
 }
 
 #[test]
+fn arguments_of_calls_stay_json() {
+    let arguments = r#"{"text":"Contact:\nann@example.com","id":4111111111111111,"x":"ann\u0040example.com"}"#;
+    let body = serde_json::json!({"messages": [{"role": "assistant", "tool_calls": [{"id": "a@b.co", "type": "function",
+        "function": {"name": "f", "arguments": arguments}}]}, {"role": "user", "content": "a@b.co"}]});
+    let after: serde_json::Value = serde_json::from_str(&redacted(&body.to_string(), &all())).expect("JSON");
+    let call = &after["messages"][0]["tool_calls"][0];
+    assert_eq!(call["id"], "a@b.co");
+    let expected = r#"{"text":"Contact:\n[EMAIL]","id":4111111111111111,"x":"[EMAIL]"}"#;
+    assert_eq!(call["function"]["arguments"], expected);
+    assert_eq!(after["messages"][1]["content"], "[EMAIL]");
+    // What is no JSON is text.
+    let body = r#"{"messages":[{"arguments":"{ a@b.co"}]}"#;
+    assert_eq!(redacted(body, &all()), r#"{"messages":[{"arguments":"{ [EMAIL]"}]}"#);
+}
+
+#[test]
+fn what_tools_are_given_and_give_back_is_text_whatever_its_names_are() {
+    let body = r#"{"contents":[{"parts":[{"functionResponse":{"id":"a@b.co","response":{"data":"a@b.co","l":[{"url":"a@b.co","type":"a@b.co"}]}}},
+        {"inlineData":{"data":"a@b.co"}}]}],"messages":[{"content":[{"type":"tool_use","id":"a@b.co","input":{"id":"a@b.co"}},{"id":"a@b.co"}]}]}"#;
+    let once = redacted(body, &all());
+    assert_eq!(once.matches("[EMAIL]").count(), 4, "{once}");
+    assert!(once.contains(r#""inlineData":{"data":"a@b.co"}"#) && once.contains(r#"},{"id":"a@b.co"}]"#), "{once}");
+}
+
+#[test]
 fn a_string_that_cannot_be_read_is_refused() {
     let body = br#"{"messages":[{"content":"\ud800 a@b.co"}]}"#;
     let error = redact(body, &scan(body).expect("JSON"), &all()).expect_err("a lone surrogate");

@@ -30,11 +30,19 @@ impl Strings {
 
 /// Follows the tokens of a prompt.
 #[derive(Debug)]
-pub struct StringsOf(Strings);
+pub struct StringsOf {
+    strings: Strings,
+    /// The name before is that of free data.
+    is_free_next: bool,
+    /// Containers that are open of what a tool is given or gives back: whatever their members are called, they are text.
+    free: u32,
+    /// The string is JSON by itself: the arguments of a call.
+    pub is_json: bool,
+}
 
 impl Default for StringsOf {
     fn default() -> Self {
-        StringsOf(Strings::Text)
+        StringsOf { strings: Strings::Text, is_free_next: false, free: 0, is_json: false }
     }
 }
 
@@ -42,9 +50,23 @@ impl StringsOf {
     /// Whether a token is a string that people write, or a program in their place: no name, role, id, address or encoded data.
     pub fn is_text(&mut self, kind: TokenKind, raw: &[u8]) -> bool {
         match kind {
-            TokenKind::Key(_) => self.0 = Strings::under(raw),
-            TokenKind::ObjectEnd | TokenKind::ArrayEnd => self.0 = Strings::Text,
-            TokenKind::String(_) => return self.0 == Strings::Text,
+            TokenKind::Key(_) if self.free > 0 => {}
+            TokenKind::Key(_) => {
+                self.strings = Strings::under(raw);
+                self.is_free_next = matches!(raw, b"input" | b"args" | b"response");
+                self.is_json = raw == b"arguments";
+            }
+            TokenKind::ObjectStart | TokenKind::ArrayStart => {
+                if self.free > 0 || std::mem::take(&mut self.is_free_next) {
+                    self.free += 1;
+                }
+            }
+            TokenKind::ObjectEnd | TokenKind::ArrayEnd => {
+                self.free = self.free.saturating_sub(1);
+                self.strings = Strings::Text;
+                self.is_json = false;
+            }
+            TokenKind::String(_) => return self.free > 0 || self.strings == Strings::Text,
             _ => {}
         }
         false

@@ -172,7 +172,8 @@ impl ResponseReader {
                 facts.ended |= 1;
                 facts.content = true;
                 if facts.end_reason.is_none() {
-                    facts.end_reason = Some(EndReason::Stop);
+                    let is_whole = self.event_type == b"response.completed";
+                    facts.end_reason = Some(if is_whole { EndReason::Stop } else { EndReason::Length });
                 }
             }
             (Api::Responses, name) if name.ends_with(b".delta") => facts.content |= self.text_seen,

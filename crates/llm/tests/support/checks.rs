@@ -24,7 +24,7 @@ pub fn request(body: &[u8]) {
 
 /// Keys of the response cache: what has one is JSON, what means the same has the same, and what does not has another.
 pub fn cache_key(body: &[u8]) {
-    let key = |body: &[u8]| llm::cache_key::cache_key(b"team", b"/v1/chat/completions", b"m", body);
+    let key = |body: &[u8]| llm::cache_key::cache_key(llm::Api::Chat, b"team", b"/v1/chat/completions", b"m", body);
     let found = key(body);
     assert_eq!(found, key(&[b" \n", body, b"\t"].concat()), "white space around a value means nothing");
     if found.is_some() {
@@ -32,7 +32,7 @@ pub fn cache_key(body: &[u8]) {
         assert_ne!(found, key(&[b"[", body, b"]"].concat()), "another value");
         assert_ne!(
             found,
-            llm::cache_key::cache_key(b"other", b"/v1/chat/completions", b"m", body),
+            llm::cache_key::cache_key(llm::Api::Chat, b"other", b"/v1/chat/completions", b"m", body),
             "another partition"
         );
     }

@@ -120,7 +120,8 @@ impl Exchange<'_> {
         self.scratch.identity_lines = lines;
     }
 
-    fn credentials(&self) -> Head<'_> {
+    /// Where the credentials of the request are.
+    pub(super) fn credentials(&self) -> Head<'_> {
         let certificate = self.down.client.tls.as_ref().and_then(|tls| tls.certificate.as_ref());
         Head { fields: &self.scratch.request.fields, buf: self.down.buffer.whole(), certificate }
     }

@@ -29,12 +29,24 @@ pub(super) fn key_of(x: &Exchange<'_>, call: &Call<'_>, cache: &RouteCache) -> O
         return None;
     }
     let by_field = settings.partition_by.iter().map(|name| &**name);
-    let partition = partition(by_field, (head, buf), settings.by_consumer, calls, x.identity.as_deref())?;
+    let route = &call.snapshot.config().routes[call.route.0];
+    // What a template writes is known only when it is written; the id of the request may be among it.
+    if !route.headers.request.templates.is_empty() {
+        return None;
+    }
+    let mut partition = partition(by_field, (head, buf), settings.by_consumer, calls, x.identity.as_deref())?;
+    // A name that another authenticator gave is another name.
+    let by = call.snapshot.auth.choose(&route.auth, x.credentials()).ok().flatten().unwrap_or_default();
+    for id in by {
+        sized(&mut partition, call.snapshot.config().auth[id.0].name.as_bytes());
+    }
+    // What the provider is told of the sender.
+    sized(&mut partition, &x.scratch.identity_lines);
     let mut path = x.scratch.path.clone();
     write_query(&mut path, changed::query(x.changed.as_deref(), head, buf));
     write_fields(head, buf, &mut path);
     let served = served_by(call.snapshot.config(), call.model, &cache.told_apart);
-    let key = llm::cache_key::cache_key(&partition, &path, &served, call.body)?;
+    let key = llm::cache_key::cache_key(call.api, &partition, &path, &served, call.body)?;
     // Before the zero stands what purges take for a URL.
     Some([&b"llm\0"[..], &key].concat())
 }
@@ -46,8 +58,7 @@ fn forbids_storing(head: &RequestHead, buf: &[u8]) -> bool {
     control.no_store
 }
 
-/// The tenant: each part with its name, so that a value never stands for another part. `None` if the sender lacks a part of the identity that
-/// separates tenants.
+/// The tenant: each part with its name, so that a value never stands for another part. `None` if the request lacks a part that separates tenants.
 fn partition<'n>(
     fields: impl Iterator<Item = &'n str>,
     (head, buf): (&RequestHead, &[u8]),
@@ -60,8 +71,9 @@ fn partition<'n>(
         sized(&mut out, name.as_bytes());
         let is_it = |field: &&h1::Field| field.name.of_buf(buf).eq_ignore_ascii_case(name.as_bytes());
         let values = || head.fields.iter().filter(is_it);
-        out.extend_from_slice(&(values().count() as u32).to_be_bytes());
-        values().for_each(|field| sized(&mut out, field.value.of_buf(buf)));
+        // A field that comes twice is as good as none: which of them counts is not known.
+        let only = values().next().filter(|field| !field.value.of_buf(buf).is_empty() && values().count() == 1)?;
+        sized(&mut out, only.value.of_buf(buf));
     }
     let consumer = LimitKey::Consumer;
     for part in by_consumer.then_some(&consumer).into_iter().chain(&calls.identities) {
@@ -75,7 +87,7 @@ fn partition<'n>(
 /// Appends the fields by which clients choose versions and features of an API.
 fn write_fields(head: &RequestHead, buf: &[u8], out: &mut Vec<u8>) {
     let mut fields: Vec<(Vec<u8>, &[u8])> = Vec::new();
-    for field in head.fields.iter().filter(|field| field.known == Known::Other) {
+    for field in head.fields.iter().filter(|field| field.known == Known::Other && !field.is_hop_by_hop()) {
         let name = field.name.of_buf(buf).to_ascii_lowercase();
         let chooses = name.starts_with(b"anthropic-") || name.starts_with(b"openai-");
         if chooses && !PRIVATE.iter().any(|private| private.as_bytes() == name) {
@@ -99,6 +111,7 @@ fn served_by(config: &Config, model: &Model, route: &[u8]) -> Vec<u8> {
     for candidate in &model.candidates {
         let provider = &config.providers[candidate.provider.0];
         sized(&mut out, provider.name.as_bytes());
+        sized(&mut out, config.upstreams[provider.upstream.0].name.as_bytes());
         sized(&mut out, format!("{:?} {} {:?}", provider.family, provider.base, provider.headers).as_bytes());
         sized(&mut out, candidate.model.as_bytes());
         out.extend_from_slice(&candidate.max_output.unwrap_or(0).to_be_bytes());

@@ -35,7 +35,7 @@ use super::{Answer, Exchange};
 use crate::config::{Model, ModelId, RouteAi, RouteId};
 use crate::error::{Error, Reason};
 use crate::policy::ai::{AiState, KeyChoice, KeyHealth, Operation, find_model, order};
-use crate::policy::cache::calls::{CallLead, Refusal};
+use crate::policy::cache::calls::CallLead;
 use crate::runtime::clock;
 use crate::runtime::deadline::nanos;
 use crate::worker::snapshot::Snapshot;
@@ -441,15 +441,7 @@ async fn give_up(x: &mut Exchange<'_>, call: &Call<'_>, failed: Failed) -> Resul
     {
         x.log.error = Some(failed.error);
         x.worker.metrics.not_served(failed.error.reason);
-        match call.lead {
-            None => x.send_response(call, &turn, response).await?,
-            // Another call may be served: it is for the one client only.
-            Some(lead) => lead.refuse(Refusal {
-                status: response.status,
-                lines: response::shared_lines(call, &turn, &response.lines),
-                body: response.body.clone(),
-            }),
-        }
+        x.send_response(call, &turn, response).await?;
         return Err(Stop::Sent);
     }
     let retry_after = match status {

@@ -9,6 +9,7 @@ use super::attempt::Turn;
 use crate::config::Edits;
 use crate::error::{Error, Reason};
 use crate::http::edits::{is_edited, write_connection, write_edits};
+use crate::policy::cache::calls::Refusal;
 use crate::runtime::clock;
 
 /// Fields of providers about their account, not about the response.
@@ -97,7 +98,7 @@ impl Exchange<'_> {
     /// How a body of this kind goes to the client, or to all that wait for the response: without framing, as each has its own.
     pub(super) fn client_framing(&self, call: &Call<'_>, kind: BodyKind) -> BodyKind {
         match (kind, self.scratch.request.version) {
-            (BodyKind::Chunked, _) if call.lead.is_some() => BodyKind::UntilClose,
+            (BodyKind::Chunked | BodyKind::UntilClose, _) if call.lead.is_some() => BodyKind::UntilClose,
             (BodyKind::Chunked | BodyKind::UntilClose, Version::Http11) => BodyKind::Chunked,
             (BodyKind::Chunked | BodyKind::UntilClose, Version::Http10) => BodyKind::UntilClose,
             (kind, _) => kind,
@@ -162,6 +163,14 @@ impl Exchange<'_> {
         turn: &Turn<'_>,
         response: &Response,
     ) -> Result<(), Error> {
+        if let Some(lead) = call.lead.filter(|_| !(200..300).contains(&response.status)) {
+            lead.refuse(Refusal {
+                status: response.status,
+                lines: shared_lines(call, turn, &response.lines),
+                body: response.body.clone(),
+            });
+            return Ok(());
+        }
         let framing = match response.body.len() {
             0 => BodyKind::None,
             length => BodyKind::Length(length as u64),

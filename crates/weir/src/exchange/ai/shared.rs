@@ -191,6 +191,8 @@ async fn serve(mut x: Exchange<'_>, job: Job) {
     };
     // First those who wait.
     match &result {
+        // Another call may be served: an error is for the one client only.
+        Ok(()) if lead.is_refused() => lead.fail(None),
         Ok(()) => lead.end(),
         Err(Stop::Sent) => lead.fail(x.log.error),
         Err(Stop::Error(error)) => lead.fail(Some(*error).filter(|error| error.reason != Reason::ClientGone)),

@@ -109,7 +109,7 @@ pub(super) async fn run(
         record.first_token_ns = first_ns.map(|first| first.saturating_sub(reply.sent_at));
     }
     if let Some(framing) = passing {
-        if end != End::Proper || is_unfinished(call, &facts) {
+        if end != End::Proper || is_unfinished(call, &facts) || facts.malformed {
             // The client has part of it: its connection ends without an end.
             count(x, call, turn, (&facts, bytes), false);
             return Err(Failed { kind: Some(FailureKind::IncompleteReply), ..Failed::last(Reason::AiCut.into()) });

@@ -176,6 +176,11 @@ impl CallLead {
         *self.refusal.borrow_mut() = Some(refusal);
     }
 
+    /// Whether there is such a response.
+    pub fn is_refused(&self) -> bool {
+        self.refusal.borrow().is_some()
+    }
+
     /// Takes the response for the leader's client.
     pub fn take_refusal(&self) -> Option<Refusal> {
         self.refusal.borrow_mut().take()

@@ -182,7 +182,9 @@ impl RouteCache {
         let compression = route.compress.clone();
         let told_apart = match cache.settings.calls() {
             // What the route changes of requests and responses is in what is stored.
-            Some(_) => format!("{} {:?}", told_apart(route), route.headers).into_bytes().into(),
+            Some(_) => {
+                format!("{:?} {} {:?}", route.matcher.host, told_apart(route), route.headers).into_bytes().into()
+            }
             None => Box::default(),
         };
         Some(RouteCache { cache, policy, metrics, remote, edits, compression, told_apart })
