@@ -94,7 +94,7 @@ fn arguments_of_calls_stay_json() {
     let expected = r#"{"text":"Contact:\n[EMAIL]","id":4111111111111111,"x":"[EMAIL]"}"#;
     assert_eq!(call["function"]["arguments"], expected);
     assert_eq!(after["messages"][1]["content"], "[EMAIL]");
-    // What is no JSON is text.
+    // What is not JSON is text.
     let body = r#"{"messages":[{"arguments":"{ a@b.co"}]}"#;
     assert_eq!(redacted(body, &all()), r#"{"messages":[{"arguments":"{ [EMAIL]"}]}"#);
 }
