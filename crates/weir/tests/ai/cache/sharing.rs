@@ -367,6 +367,38 @@ fn a_reload_and_a_drain_let_a_shared_call_end() {
     }
 }
 
+/// The worker of the client that caused the call has no other client: it stays for that of the other worker. Which worker a client comes to is
+/// chance, so there are several rounds.
+#[test]
+fn a_drain_waits_for_a_call_that_another_worker_needs() {
+    for _ in 0..8 {
+        let gate = Gate::new();
+        let rig = Setup::default().gated(&gate);
+        let body = body("chat", true, "hello");
+        let mut first = rig.begin(&rig.one, CHAT, &body);
+        (0..3).for_each(|_| gate.release());
+        assert_eq!(first.read_head().status(), 200);
+        let mut second = rig.begin(&rig.one, CHAT, &body);
+        assert_eq!(second.read_head().status(), 200);
+        drop(first);
+        rig.wait_for_waiting(1);
+        let mark = rig.weir.mark();
+        rig.weir.signal(Signal::TERM);
+        rig.weir.wait_for_line_after(mark, "the drain", DEADLINE, |line| line.contains("drain").then_some(()));
+        let mut text = String::new();
+        while !text.contains("\"content\":\"1\"") {
+            let piece = second.read_piece().expect("the first three events");
+            text.push_str(&String::from_utf8_lossy(&piece.data));
+        }
+        // A worker that does not wait ends now.
+        second.expect_silence(Duration::from_millis(200));
+        gate.open();
+        let (more, is_whole) = rest(&mut second);
+        assert!(is_whole && text.clone() + &more == whole(1), "{text} {more}");
+        assert_eq!(rig.weir.wait_for_exit(DEADLINE).code(), Some(0));
+    }
+}
+
 /// Clients of HTTP/2 and HTTP/1.0 share calls with those of HTTP/1.1.
 #[tokio::test]
 async fn clients_of_every_protocol_share_a_call() {
