@@ -198,7 +198,7 @@ pub struct Candidate {
     /// Tokens that the model takes, input and output together. Candidates that are too small for a request are passed over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<NonZeroU32>,
-    /// Output tokens that the model gives at most; needed to serve clients of OpenAI's API from Anthropic's.
+    /// Output tokens that the model gives at most; needed to serve clients of other APIs from Anthropic's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output: Option<NonZeroU32>,
 }

@@ -306,9 +306,9 @@ fn a_refused_prompt_is_a_bad_request() {
     let refused = json!({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "usageMetadata": {"promptTokenCount": 3}, "modelVersion": "m"});
     for streams in [false, true] {
         if streams {
-            rig.streams(vec![chunk(refused.clone())], None)
+            rig.streams(vec![chunk(refused.clone())], None);
         } else {
-            rig.says(200, &refused)
+            rig.says(200, &refused);
         }
         let received = rig.call(CHAT, &chat(streams));
         let error = received.json()["error"].clone();
