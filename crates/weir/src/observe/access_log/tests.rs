@@ -276,10 +276,10 @@ fn a_logfmt_line() {
 
 #[test]
 fn a_call_of_a_model_is_a_group_of_fields() {
-    let mut call = ai::Record::new(llm::Api::Chat, "small model".into(), true);
+    let mut call = ai::Record::new(llm::Api::Chat, (crate::config::ModelId(0), "small model".into()), true);
     call.tokens = Some([3, 4, 0]);
     call.cost = Some(1_000_002);
-    let line = Line { ai: Some(call.logged("complete")), ..line() };
+    let line = Line { ai: Some(call.logged(crate::policy::ai::metrics::End::Complete)), ..line() };
     let json = parsed(&line)["ai"].clone();
     let expected = json!({
         "api": "chat", "model": "small model", "stream": true, "tokens_in": 3, "tokens_out": 4, "tokens_cached": 0,
