@@ -57,9 +57,8 @@ impl StringsOf {
                 self.is_json = raw == b"arguments";
             }
             TokenKind::ObjectStart | TokenKind::ArrayStart => {
-                if self.free > 0 || std::mem::take(&mut self.is_free_next) {
-                    self.free += 1;
-                }
+                let is_free = self.free > 0 || std::mem::take(&mut self.is_free_next);
+                self.free += u32::from(is_free);
             }
             TokenKind::ObjectEnd | TokenKind::ArrayEnd => {
                 self.free = self.free.saturating_sub(1);

@@ -105,7 +105,7 @@ fn what_is_not_found_stays_to_the_byte() {
                 {\"role\":\"user\",\"content\":\"\\u0061nn@example.com\\n\"}], \"user\":\"ann@example.com\"}\n";
     assert_eq!(post(weir.addr(), "/v1/chat/completions", body).status, 200);
     let expected = body.replace("\\u0061nn@example.com\\n", "[EMAIL]\\n").replace("\"chat\"", "\"served\"");
-    assert_eq!(seen(&upstream), [expected.clone()]);
+    assert_eq!(seen(&upstream), [expected]);
     // Another route leaves all of it.
     assert_eq!(send(weir.addr(), "POST", "/v1/chat/completions", &[("X-Plain", "1")], body).status, 200);
     assert_eq!(seen(&upstream)[1], body.replace("\"chat\"", "\"served\""));
