@@ -210,8 +210,9 @@ impl Tool {
     /// # Errors
     /// When the tool is missing, cannot do the workload, or gives no result.
     pub fn run(self, workload: &Workload, options: &Options, folder: &Path) -> Result<Report, ExternalError> {
-        self.command()?;
+        // What no installation would change is said first.
         let invocation = self.invocation(workload, options, folder)?;
+        self.command()?;
         let output = options
             .command(&invocation)
             .envs(invocation.env.iter().map(|(name, value)| (name, value)))
