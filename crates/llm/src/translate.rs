@@ -3,6 +3,7 @@
 //! What cannot be translated is refused and named ([`Refused`]). Hints that change no meaning are left out and named
 //! ([`Translated::dropped`]). Nothing is dropped in silence.
 
+mod chat;
 mod chat_stream;
 mod chat_to_messages;
 mod gemini;

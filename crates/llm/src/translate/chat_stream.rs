@@ -1,5 +1,6 @@
 //! Streams: OpenAI chat chunks to Anthropic messages.
 
+use super::chat::{PartialCall, drop_more, texts};
 use super::{Untranslatable, event_data, response};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -14,14 +15,6 @@ enum Block {
     Tool(u64),
 }
 
-/// A call whose block cannot be opened yet: one block is open at a time.
-#[derive(Debug, Default)]
-struct Waiting {
-    id: Value,
-    name: Value,
-    arguments: String,
-}
-
 /// Translates the events of one stream, one by one.
 #[derive(Debug)]
 pub struct ChatToMessagesStream {
@@ -33,7 +26,8 @@ pub struct ChatToMessagesStream {
     blocks: u64,
     /// Calls whose blocks have ended.
     ended: Vec<u64>,
-    waiting: BTreeMap<u64, Waiting>,
+    /// Calls whose blocks cannot be opened yet: one block is open at a time.
+    waiting: BTreeMap<u64, PartialCall>,
     waiting_bytes: usize,
     stop_reason: Option<&'static str>,
     usage: Value,
@@ -94,17 +88,8 @@ impl ChatToMessagesStream {
                 return Err(Untranslatable);
             }
             let delta = &choice["delta"];
-            response::is_expressible(delta)?;
-            for name in ["reasoning", "reasoning_content"] {
-                if delta[name].as_str().is_some_and(|text| !text.is_empty()) {
-                    super::drop_hint(&mut self.dropped, name);
-                }
-            }
-            for name in ["content", "refusal"] {
-                if let Some(text) = delta[name].as_str().filter(|text| !text.is_empty()) {
-                    self.text(text, out);
-                }
-            }
+            drop_more(delta, &mut self.dropped)?;
+            texts(delta).for_each(|text| self.text(text, out));
             for call in delta["tool_calls"].as_array().into_iter().flatten() {
                 self.tool(call, out)?;
             }
@@ -133,30 +118,20 @@ impl ChatToMessagesStream {
 
     fn tool(&mut self, call: &Value, out: &mut Vec<u8>) -> Result<(), Untranslatable> {
         let index = call["index"].as_u64().unwrap_or(0);
-        let function = &call["function"];
-        let arguments = function["arguments"].as_str().unwrap_or_default();
+        let arguments = call["function"]["arguments"].as_str().unwrap_or_default();
         match self.open {
             _ if self.ended.contains(&index) => return Err(Untranslatable),
             Some(Block::Tool(open)) if open == index => {}
             Some(Block::Tool(_)) => {
-                let waiting = self.waiting.entry(index).or_default();
-                if call["id"].is_string() {
-                    waiting.id = call["id"].clone();
-                }
-                if function["name"].is_string() {
-                    waiting.name = function["name"].clone();
-                }
-                waiting.arguments.push_str(arguments);
-                self.waiting_bytes += arguments.len();
+                self.waiting_bytes += self.waiting.entry(index).or_default().add(call);
                 return if self.waiting_bytes > MAX_WAITING { Err(Untranslatable) } else { Ok(()) };
             }
             _ => {
                 self.close(out);
                 // It may have begun while another one was open.
-                let waiting = self.waiting.remove(&index).unwrap_or_default();
-                let named = |own: &Value, before: Value| if own.is_string() { own.clone() } else { before };
-                let id = named(&call["id"], waiting.id);
-                self.start_tool(&id, &named(&function["name"], waiting.name), out)?;
+                let mut waiting = self.waiting.remove(&index).unwrap_or_default();
+                waiting.name_by(call);
+                self.start_tool(&waiting.id, &waiting.name, out)?;
                 self.open = Some(Block::Tool(index));
                 self.waiting_bytes -= waiting.arguments.len();
                 self.arguments(&waiting.arguments, out);

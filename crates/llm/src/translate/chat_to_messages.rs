@@ -1,7 +1,8 @@
 //! Requests: OpenAI chat to Anthropic messages.
 
 use super::{
-    NO_EQUIVALENT, Refused, Translated, UNKNOWN, WRONG_TYPE, array, drop_hint, object, push_message, refuse, string,
+    NO_EQUIVALENT, Refused, Translated, UNKNOWN, WRONG_TYPE, array, chat, drop_hint, object, push_message, refuse,
+    string,
 };
 use serde_json::{Map, Value, json};
 
@@ -64,18 +65,9 @@ pub fn chat_to_messages(request: &Value, model: &str, max_output: Option<u64>) -
                 body.entry("metadata").or_insert_with(|| json!({"user_id": value}));
             }
             "n" if value == 1 => {}
-            "logprobs" | "store" if value == false => {}
             "frequency_penalty" | "presence_penalty" if value.as_f64() == Some(0.0) => {}
-            "modalities" if *value == json!(["text"]) => {}
-            "prompt_cache_key" | "prompt_cache_options" | "prompt_cache_retention" | "metadata" => {
-                drop_hint(&mut dropped, name);
-            }
-            "verbosity" if value == "medium" => drop_hint(&mut dropped, name),
-            "service_tier" if value == "auto" => drop_hint(&mut dropped, name),
-            "n" | "seed" | "frequency_penalty" | "presence_penalty" | "logprobs" | "top_logprobs" | "logit_bias"
-            | "audio" | "prediction" | "web_search_options" | "functions" | "function_call" | "store"
-            | "moderation" | "modalities" | "verbosity" | "service_tier" => return refuse(name, NO_EQUIVALENT),
-            _ => return refuse(name, UNKNOWN),
+            "n" | "seed" | "frequency_penalty" | "presence_penalty" => return refuse(name, NO_EQUIVALENT),
+            _ => chat::other_member(name, value, &mut dropped)?,
         }
     }
     let asked = [&request["max_completion_tokens"], &request["max_tokens"]].into_iter().find(|value| !value.is_null());

@@ -1,15 +1,14 @@
 //! Streams: Anthropic messages to OpenAI chat chunks.
 
+use super::chat::{Chunks, count, counted, finish_reason};
 use super::{Untranslatable, event_data, response};
+use crate::Api;
 use serde_json::{Value, json};
 
 /// Translates the events of one stream, one by one.
 #[derive(Debug)]
 pub struct MessagesToChatStream {
-    id: Value,
-    model: Value,
-    created: u64,
-    include_usage: bool,
+    chunks: Chunks,
     /// Tool blocks so far.
     tools: u64,
     /// The input of the open tool block, as its start gives it; `None` once there was a delta, or no such block is open.
@@ -22,10 +21,7 @@ impl MessagesToChatStream {
     /// `include_usage`: what the client requested. `created`: seconds since 1970.
     pub fn new(created: u64, include_usage: bool) -> Self {
         MessagesToChatStream {
-            id: Value::Null,
-            model: Value::Null,
-            created,
-            include_usage,
+            chunks: Chunks::new(created, include_usage),
             tools: 0,
             input: None,
             usage: json!({}),
@@ -49,10 +45,10 @@ impl MessagesToChatStream {
         match data["type"].as_str().ok_or(Untranslatable)? {
             "message_start" => {
                 let message = &data["message"];
-                self.id = message["id"].clone();
-                self.model = message["model"].clone();
-                self.count(&message["usage"]);
-                self.chunk(json!({"role": "assistant", "content": ""}), Value::Null, out);
+                self.chunks.id = message["id"].clone();
+                self.chunks.model = message["model"].clone();
+                count(&mut self.usage, &message["usage"]);
+                self.chunks.push(json!({"role": "assistant", "content": ""}), Value::Null, out);
             }
             "content_block_start" => match data["content_block"]["type"].as_str() {
                 Some("text") => self.text(&data["content_block"]["text"], out),
@@ -62,7 +58,7 @@ impl MessagesToChatStream {
                         "function": {"name": block["name"], "arguments": ""}});
                     self.tools += 1;
                     self.input = Some(block["input"].clone());
-                    self.chunk(json!({"tool_calls": [call]}), Value::Null, out);
+                    self.chunks.push(json!({"tool_calls": [call]}), Value::Null, out);
                 }
                 Some("thinking" | "redacted_thinking") => super::drop_hint(&mut self.dropped, "thinking"),
                 _ => return Err(Untranslatable),
@@ -87,20 +83,12 @@ impl MessagesToChatStream {
                 }
             }
             "message_delta" => {
-                self.count(&data["usage"]);
+                count(&mut self.usage, &data["usage"]);
                 if let Some(reason) = data["delta"]["stop_reason"].as_str() {
-                    self.chunk(json!({}), response::finish_reason(reason)?.into(), out);
+                    self.chunks.push(json!({}), finish_reason(Api::Messages, reason, false)?.into(), out);
                 }
             }
-            "message_stop" => {
-                if self.include_usage && self.usage.as_object().is_some_and(|counts| !counts.is_empty()) {
-                    let mut chunk = self.frame();
-                    chunk["choices"] = json!([]);
-                    chunk["usage"] = response::chat_usage(&self.usage);
-                    push(&chunk, out);
-                }
-                out.extend_from_slice(b"data: [DONE]\n\n");
-            }
+            "message_stop" => self.chunks.end(counted(&self.usage).map(response::chat_usage), out),
             "ping" => out.extend_from_slice(b": ping\n\n"),
             "error" => return Err(Untranslatable),
             // the API may add events, and clients skip those that they do not know
@@ -109,40 +97,16 @@ impl MessagesToChatStream {
         Ok(())
     }
 
-    /// Counts are cumulative.
-    fn count(&mut self, usage: &Value) {
-        for (name, count) in usage.as_object().into_iter().flatten().filter(|(_, count)| count.is_u64()) {
-            self.usage[name] = count.clone();
-        }
-    }
-
     fn arguments(&self, part: &str, out: &mut Vec<u8>) -> Result<(), Untranslatable> {
         let index = self.tools.checked_sub(1).ok_or(Untranslatable)?;
         let call = json!({"index": index, "function": {"arguments": part}});
-        self.chunk(json!({"tool_calls": [call]}), Value::Null, out);
+        self.chunks.push(json!({"tool_calls": [call]}), Value::Null, out);
         Ok(())
     }
 
     fn text(&self, text: &Value, out: &mut Vec<u8>) {
         if text.as_str().is_some_and(|text| !text.is_empty()) {
-            self.chunk(json!({"content": text}), Value::Null, out);
+            self.chunks.push(json!({"content": text}), Value::Null, out);
         }
     }
-
-    fn frame(&self) -> Value {
-        json!({"id": self.id, "object": "chat.completion.chunk", "created": self.created, "model": self.model})
-    }
-
-    fn chunk(&self, delta: Value, finish_reason: Value, out: &mut Vec<u8>) {
-        let mut chunk = self.frame();
-        chunk["choices"] = json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish_reason}]);
-        if self.include_usage {
-            chunk["usage"] = Value::Null;
-        }
-        push(&chunk, out);
-    }
-}
-
-fn push(chunk: &Value, out: &mut Vec<u8>) {
-    out.extend_from_slice(format!("data: {chunk}\n\n").as_bytes());
 }

@@ -1,20 +1,9 @@
 //! Whole responses, in both directions.
 
-use super::Untranslatable;
+use super::{Untranslatable, chat, drop_hint};
 use crate::Api;
 use crate::response::EndReason;
 use serde_json::{Value, json};
-
-/// OpenAI's word for an end reason of Anthropic.
-pub(super) fn finish_reason(stop_reason: &str) -> Result<&'static str, Untranslatable> {
-    Ok(match EndReason::of(Api::Messages, stop_reason.as_bytes()) {
-        EndReason::Stop => "stop",
-        EndReason::Length => "length",
-        EndReason::ToolCalls => "tool_calls",
-        EndReason::ContentFilter => "content_filter",
-        EndReason::Fault | EndReason::Unknown => return Err(Untranslatable),
-    })
-}
 
 /// OpenAI's usage for Anthropic's: input counts what was cached too.
 pub(super) fn chat_usage(usage: &Value) -> Value {
@@ -48,16 +37,6 @@ pub(super) fn message_usage(usage: &Value) -> Value {
         "output_tokens": count(&usage["completion_tokens"])})
 }
 
-/// A message or a delta of OpenAI's has nothing but text and calls: parts and audio would be lost.
-///
-/// # Errors
-/// It has more.
-pub(super) fn is_expressible(message: &Value) -> Result<(), Untranslatable> {
-    let is_text = |name: &str| message[name].is_null() || message[name].is_string();
-    let has_more = !message["audio"].is_null() || !message["function_call"].is_null();
-    if is_text("content") && is_text("refusal") && !has_more { Ok(()) } else { Err(Untranslatable) }
-}
-
 /// Id or name of a call: without them nobody can respond to it.
 ///
 /// # Errors
@@ -75,23 +54,15 @@ pub fn message_response_to_chat(message: &Value, created: u64) -> Result<(Value,
     for block in message["content"].as_array().ok_or(Untranslatable)? {
         match block["type"].as_str() {
             Some("text") => text.get_or_insert_default().push_str(block["text"].as_str().ok_or(Untranslatable)?),
-            Some("tool_use") => calls.push(json!({"id": block["id"], "type": "function",
-                "function": {"name": block["name"], "arguments": block["input"].to_string()}})),
-            Some("thinking" | "redacted_thinking") => super::drop_hint(&mut dropped, "thinking"),
+            Some("tool_use") => calls.push(chat::call(&block["id"], &block["name"], &block["input"].to_string())),
+            Some("thinking" | "redacted_thinking") => drop_hint(&mut dropped, "thinking"),
             _ => return Err(Untranslatable),
         }
     }
-    let mut out = json!({"role": "assistant", "content": text, "refusal": null});
-    if !calls.is_empty() {
-        out["tool_calls"] = calls.into();
-    }
-    let finish_reason = finish_reason(message["stop_reason"].as_str().ok_or(Untranslatable)?)?;
-    let mut body = json!({"id": message["id"], "object": "chat.completion", "created": created, "model": message["model"],
-        "choices": [{"index": 0, "message": out, "logprobs": null, "finish_reason": finish_reason}]});
-    if message["usage"].is_object() {
-        body["usage"] = chat_usage(&message["usage"]);
-    }
-    Ok((body, dropped))
+    let reason = message["stop_reason"].as_str().ok_or(Untranslatable)?;
+    let choice = chat::choice(0, text, calls, chat::finish_reason(Api::Messages, reason, false)?);
+    let usage = Some(&message["usage"]).filter(|usage| usage.is_object()).map(chat_usage);
+    Ok((chat::completion(&message["id"], created, &message["model"], vec![choice], usage), dropped))
 }
 
 /// A chat completion as Anthropic's message; and what was left out.
@@ -102,26 +73,10 @@ pub fn chat_response_to_message(completion: &Value) -> Result<(Value, Vec<String
     let Some([choice]) = completion["choices"].as_array().map(Vec::as_slice) else { return Err(Untranslatable) };
     let message = &choice["message"];
     let (mut content, mut dropped) = (Vec::new(), Vec::new());
-    for name in ["reasoning", "reasoning_content"] {
-        if message[name].as_str().is_some_and(|text| !text.is_empty()) {
-            super::drop_hint(&mut dropped, name);
-        }
-    }
-    if message["annotations"].as_array().is_some_and(|list| !list.is_empty()) {
-        super::drop_hint(&mut dropped, "annotations");
-    }
-    is_expressible(message)?;
-    for name in ["content", "refusal"] {
-        if let Some(text) = message[name].as_str().filter(|text| !text.is_empty()) {
-            content.push(json!({"type": "text", "text": text}));
-        }
-    }
+    chat::drop_more(message, &mut dropped)?;
+    content.extend(chat::texts(message).map(|text| json!({"type": "text", "text": text})));
     for call in message["tool_calls"].as_array().into_iter().flatten() {
-        let arguments = call["function"]["arguments"].as_str().ok_or(Untranslatable)?;
-        let input = match serde_json::from_str(if arguments.trim().is_empty() { "{}" } else { arguments }) {
-            Ok(input @ Value::Object(_)) => input,
-            _ => return Err(Untranslatable),
-        };
+        let input = chat::arguments(call["function"]["arguments"].as_str().ok_or(Untranslatable)?)?;
         let (id, name) = (called(&call["id"])?, called(&call["function"]["name"])?);
         content.push(json!({"type": "tool_use", "id": id, "name": name, "input": input}));
     }

@@ -1,6 +1,8 @@
 //! Requests: OpenAI chat to Gemini.
 
-use super::super::{NO_EQUIVALENT, Refused, Translated, UNKNOWN, WRONG_TYPE, array, drop_hint, object, refuse, string};
+use super::super::{
+    NO_EQUIVALENT, Refused, Translated, UNKNOWN, WRONG_TYPE, array, chat, drop_hint, object, refuse, string,
+};
 use super::request::{Request, inline_data};
 use serde_json::{Value, json};
 
@@ -61,31 +63,9 @@ pub fn chat_to_gemini(request: &Value, model: &str) -> Result<Translated, Refuse
                 _ => return refuse(name, NO_EQUIVALENT),
             },
             "reasoning_effort" => out.think(value, name)?,
-            "logprobs" | "store" if value == false => {}
-            "modalities" if *value == json!(["text"]) => {}
-            "user"
-            | "safety_identifier"
-            | "prompt_cache_key"
-            | "prompt_cache_options"
-            | "prompt_cache_retention"
-            | "metadata" => drop_hint(&mut out.dropped, name),
-            "verbosity" if value == "medium" => drop_hint(&mut out.dropped, name),
-            "service_tier" if value == "auto" => drop_hint(&mut out.dropped, name),
-            "parallel_tool_calls"
-            | "logprobs"
-            | "top_logprobs"
-            | "logit_bias"
-            | "audio"
-            | "prediction"
-            | "web_search_options"
-            | "functions"
-            | "function_call"
-            | "store"
-            | "moderation"
-            | "modalities"
-            | "verbosity"
-            | "service_tier" => return refuse(name, NO_EQUIVALENT),
-            _ => return refuse(name, UNKNOWN),
+            "user" | "safety_identifier" => drop_hint(&mut out.dropped, name),
+            "parallel_tool_calls" => return refuse(name, NO_EQUIVALENT),
+            _ => chat::other_member(name, value, &mut out.dropped)?,
         }
     }
     let limits = [&request["max_completion_tokens"], &request["max_tokens"]];

@@ -1,9 +1,8 @@
 //! Whole responses of Gemini for clients of the other APIs.
 
-use super::super::{Untranslatable, drop_hint, response};
+use super::super::{Untranslatable, chat, drop_hint, response};
 use super::call_id::{self, CallIds};
 use crate::Api;
-use crate::response::EndReason;
 use serde_json::{Value, json};
 
 /// What a part of a candidate says.
@@ -100,18 +99,6 @@ pub(super) fn drop_sources(candidate: &Value, dropped: &mut Vec<String>) {
     }
 }
 
-/// OpenAI's word for an end reason; a call ends with `STOP`.
-pub(super) fn finish_reason(reason: &str, calls: bool) -> Result<&'static str, Untranslatable> {
-    Ok(match EndReason::of(Api::Gemini, reason.as_bytes()) {
-        EndReason::Stop if calls => "tool_calls",
-        EndReason::Stop => "stop",
-        EndReason::Length => "length",
-        EndReason::ToolCalls => "tool_calls",
-        EndReason::ContentFilter => "content_filter",
-        EndReason::Fault | EndReason::Unknown => return Err(Untranslatable),
-    })
-}
-
 /// OpenAI's usage: Gemini counts thoughts, and what tools of its own read, apart.
 pub(super) fn chat_usage(usage: &Value) -> Value {
     let count = |name: &str| usage[name].as_u64().unwrap_or(0);
@@ -124,10 +111,10 @@ pub(super) fn chat_usage(usage: &Value) -> Value {
 }
 
 /// The id and the model of a response.
-fn frame(response: &Value, ids: &mut CallIds) -> (String, Value) {
+pub(super) fn frame(response: &Value, ids: &mut CallIds) -> (Value, Value) {
     let id = response["responseId"].as_str().filter(|id| !id.is_empty());
     let model = if response["modelVersion"].is_string() { response["modelVersion"].clone() } else { "".into() };
-    (id.map_or_else(|| ids.response(), str::to_owned), model)
+    (id.map_or_else(|| ids.response(), str::to_owned).into(), model)
 }
 
 /// Gemini's response as a chat completion; and what was left out. `created`: seconds since 1970.
@@ -148,25 +135,17 @@ pub fn gemini_response_to_chat(
         for part in parts(candidate)? {
             match said(part, ids, &mut dropped)? {
                 Said::Text(part) => text.get_or_insert_default().push_str(part),
-                Said::Call { id, name, args } => calls.push(json!({"id": id, "type": "function",
-                    "function": {"name": name, "arguments": args.to_string()}})),
+                Said::Call { id, name, args } => calls.push(chat::call(&id.into(), &name.into(), &args.to_string())),
                 Said::Nothing => {}
             }
         }
-        let reason = finish_reason(candidate["finishReason"].as_str().ok_or(Untranslatable)?, !calls.is_empty())?;
-        let mut message = json!({"role": "assistant", "content": text, "refusal": null});
-        if !calls.is_empty() {
-            message["tool_calls"] = calls.into();
-        }
+        let reason = candidate["finishReason"].as_str().ok_or(Untranslatable)?;
+        let reason = chat::finish_reason(Api::Gemini, reason, !calls.is_empty())?;
         let index = candidate["index"].as_u64().unwrap_or(position as u64);
-        choices.push(json!({"index": index, "message": message, "logprobs": null, "finish_reason": reason}));
+        choices.push(chat::choice(index, text, calls, reason));
     }
-    let mut body =
-        json!({"id": id, "object": "chat.completion", "created": created, "model": model, "choices": choices});
-    if response["usageMetadata"].is_object() {
-        body["usage"] = chat_usage(&response["usageMetadata"]);
-    }
-    Ok((body, dropped))
+    let usage = Some(&response["usageMetadata"]).filter(|usage| usage.is_object()).map(chat_usage);
+    Ok((chat::completion(&id, created, &model, choices, usage), dropped))
 }
 
 /// Gemini's response as Anthropic's message; and what was left out.
@@ -197,7 +176,8 @@ pub fn gemini_response_to_message(response: &Value, ids: &mut CallIds) -> Result
         }
     }
     end_text(&mut text, &mut content);
-    let reason = finish_reason(candidate["finishReason"].as_str().ok_or(Untranslatable)?, calls)?;
+    let reason = candidate["finishReason"].as_str().ok_or(Untranslatable)?;
+    let reason = chat::finish_reason(Api::Gemini, reason, calls)?;
     let stop_reason = super::super::response::stop_reason(reason, calls)?;
     let usage = super::super::response::message_usage(&chat_usage(&response["usageMetadata"]));
     let body = json!({"id": id, "type": "message", "role": "assistant", "model": model, "content": content,

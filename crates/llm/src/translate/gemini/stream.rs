@@ -1,8 +1,10 @@
 //! Streams of Gemini for clients of the other APIs.
 
+use super::super::chat::{self, Chunks, count, counted};
 use super::super::{ChatToMessagesStream, Untranslatable, event_data};
 use super::call_id::CallIds;
 use super::response::{self, Said, said};
+use crate::Api;
 use serde_json::{Value, json};
 
 /// Translates the events of one stream to chat chunks.
@@ -11,10 +13,7 @@ use serde_json::{Value, json};
 /// written by [`GeminiToChatStream::finish`], once the body has ended properly.
 #[derive(Debug)]
 pub struct GeminiToChatStream {
-    id: String,
-    model: Value,
-    created: u64,
-    include_usage: bool,
+    chunks: Chunks,
     has_begun: bool,
     /// Calls so far.
     calls: u64,
@@ -31,10 +30,7 @@ impl GeminiToChatStream {
     /// `include_usage`: what the client requested. `created`: seconds since 1970.
     pub fn new(created: u64, include_usage: bool, ids: CallIds) -> Self {
         GeminiToChatStream {
-            id: String::new(),
-            model: "".into(),
-            created,
-            include_usage,
+            chunks: Chunks::new(created, include_usage),
             has_begun: false,
             calls: 0,
             end: None,
@@ -60,11 +56,7 @@ impl GeminiToChatStream {
         if !data.is_object() || !data["error"].is_null() {
             return Err(Untranslatable);
         }
-        // Counts are cumulative.
-        for (name, count) in data["usageMetadata"].as_object().into_iter().flatten().filter(|(_, count)| count.is_u64())
-        {
-            self.usage[name] = count.clone();
-        }
+        count(&mut self.usage, &data["usageMetadata"]);
         self.is_blocked |= !data["promptFeedback"]["blockReason"].is_null();
         let candidates = match &data["candidates"] {
             Value::Null => return Ok(()),
@@ -78,18 +70,18 @@ impl GeminiToChatStream {
             response::drop_sources(candidate, &mut self.dropped);
             for part in response::parts(candidate)? {
                 match said(part, &mut self.ids, &mut self.dropped)? {
-                    Said::Text(text) => self.chunk(json!({"content": text}), Value::Null, out),
+                    Said::Text(text) => self.chunks.push(json!({"content": text}), Value::Null, out),
                     Said::Call { id, name, args } => {
-                        let call = json!({"index": self.calls, "id": id, "type": "function",
-                            "function": {"name": name, "arguments": args.to_string()}});
+                        let mut call = chat::call(&id.into(), &name.into(), &args.to_string());
+                        call["index"] = self.calls.into();
                         self.calls += 1;
-                        self.chunk(json!({"tool_calls": [call]}), Value::Null, out);
+                        self.chunks.push(json!({"tool_calls": [call]}), Value::Null, out);
                     }
                     Said::Nothing => {}
                 }
             }
             if let Some(reason) = candidate["finishReason"].as_str() {
-                response::finish_reason(reason, false)?;
+                chat::finish_reason(Api::Gemini, reason, false)?;
                 self.end = Some(reason.to_owned());
             }
         }
@@ -103,18 +95,12 @@ impl GeminiToChatStream {
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Untranslatable> {
         let reason = match &self.end {
             _ if self.is_blocked => "content_filter",
-            Some(reason) => response::finish_reason(reason, self.calls > 0)?,
+            Some(reason) => chat::finish_reason(Api::Gemini, reason, self.calls > 0)?,
             None => return Err(Untranslatable),
         };
         self.begin(&Value::Null, out);
-        self.chunk(json!({}), reason.into(), out);
-        if self.include_usage && self.usage.as_object().is_some_and(|counts| !counts.is_empty()) {
-            let mut chunk = self.frame();
-            chunk["choices"] = json!([]);
-            chunk["usage"] = response::chat_usage(&self.usage);
-            push(&chunk, out);
-        }
-        out.extend_from_slice(b"data: [DONE]\n\n");
+        self.chunks.push(json!({}), reason.into(), out);
+        self.chunks.end(counted(&self.usage).map(response::chat_usage), out);
         Ok(())
     }
 
@@ -123,32 +109,9 @@ impl GeminiToChatStream {
             return;
         }
         self.has_begun = true;
-        self.id = match data["responseId"].as_str() {
-            Some(id) if !id.is_empty() => id.to_owned(),
-            _ => self.ids.response(),
-        };
-        if data["modelVersion"].is_string() {
-            self.model = data["modelVersion"].clone();
-        }
-        self.chunk(json!({"role": "assistant", "content": ""}), Value::Null, out);
+        (self.chunks.id, self.chunks.model) = response::frame(data, &mut self.ids);
+        self.chunks.push(json!({"role": "assistant", "content": ""}), Value::Null, out);
     }
-
-    fn frame(&self) -> Value {
-        json!({"id": self.id, "object": "chat.completion.chunk", "created": self.created, "model": self.model})
-    }
-
-    fn chunk(&self, delta: Value, finish_reason: Value, out: &mut Vec<u8>) {
-        let mut chunk = self.frame();
-        chunk["choices"] = json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish_reason}]);
-        if self.include_usage {
-            chunk["usage"] = Value::Null;
-        }
-        push(&chunk, out);
-    }
-}
-
-fn push(chunk: &Value, out: &mut Vec<u8>) {
-    out.extend_from_slice(format!("data: {chunk}\n\n").as_bytes());
 }
 
 /// Translates the events of one stream to those of Anthropic's messages. By way of chat, which loses nothing: each chunk says one thing, calls

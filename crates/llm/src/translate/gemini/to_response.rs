@@ -1,5 +1,6 @@
 //! Responses of the other APIs for clients of Gemini's, whole and as streams.
 
+use super::super::chat::{PartialCall, arguments, drop_more, texts};
 use super::super::{MessagesToChatStream, Untranslatable, drop_hint, event_data, response};
 use crate::Api;
 use crate::response::EndReason;
@@ -36,11 +37,8 @@ fn usage_metadata(usage: &Value) -> Value {
 }
 
 /// A call whose arguments are complete.
-fn function_call(id: &Value, name: &Value, arguments: &str) -> Result<Value, Untranslatable> {
-    let args = match serde_json::from_str(if arguments.trim().is_empty() { "{}" } else { arguments }) {
-        Ok(args @ Value::Object(_)) => args,
-        _ => return Err(Untranslatable),
-    };
+fn function_call(id: &Value, name: &Value, text: &str) -> Result<Value, Untranslatable> {
+    let args = arguments(text)?;
     Ok(json!({"functionCall": {"id": response::called(id)?, "name": response::called(name)?, "args": args}}))
 }
 
@@ -55,22 +53,6 @@ fn candidate(index: u64, mut parts: Vec<Value>, finish_reason: Option<&str>) -> 
     out
 }
 
-/// Names what a message or a delta of OpenAI's says and Gemini's API has no place for.
-///
-/// # Errors
-/// It has content of another kind.
-fn drop_more(message: &Value, dropped: &mut Vec<String>) -> Result<(), Untranslatable> {
-    for name in ["reasoning", "reasoning_content"] {
-        if message[name].as_str().is_some_and(|text| !text.is_empty()) {
-            drop_hint(dropped, name);
-        }
-    }
-    if message["annotations"].as_array().is_some_and(|list| !list.is_empty()) {
-        drop_hint(dropped, "annotations");
-    }
-    response::is_expressible(message)
-}
-
 /// A chat completion as Gemini's response; and what was left out.
 ///
 /// # Errors
@@ -81,12 +63,7 @@ pub fn chat_response_to_gemini(completion: &Value) -> Result<(Value, Vec<String>
     for (position, choice) in choices.ok_or(Untranslatable)?.iter().enumerate() {
         let message = &choice["message"];
         drop_more(message, &mut dropped)?;
-        let mut parts = Vec::new();
-        for name in ["content", "refusal"] {
-            if let Some(text) = message[name].as_str().filter(|text| !text.is_empty()) {
-                parts.push(json!({"text": text}));
-            }
-        }
+        let mut parts: Vec<Value> = texts(message).map(|text| json!({"text": text})).collect();
         for call in message["tool_calls"].as_array().into_iter().flatten() {
             let arguments = call["function"]["arguments"].as_str().ok_or(Untranslatable)?;
             parts.push(function_call(&call["id"], &call["function"]["name"], arguments)?);
@@ -126,20 +103,12 @@ pub fn message_response_to_gemini(message: &Value) -> Result<(Value, Vec<String>
     Ok((body, dropped))
 }
 
-/// A call that is being streamed.
-#[derive(Debug, Default)]
-struct Waiting {
-    id: Value,
-    name: Value,
-    arguments: String,
-}
-
 /// Translates chat chunks to events of Gemini's, in which calls are whole.
 #[derive(Debug, Default)]
 pub struct ChatToGeminiStream {
     id: Value,
     model: Value,
-    calls: BTreeMap<u64, Waiting>,
+    calls: BTreeMap<u64, PartialCall>,
     waiting_bytes: usize,
     end: Option<&'static str>,
     usage: Value,
@@ -185,11 +154,7 @@ impl ChatToGeminiStream {
             (self.id, self.model) = (data["id"].clone(), data["model"].clone());
             let delta = &choice["delta"];
             drop_more(delta, &mut self.dropped)?;
-            for name in ["content", "refusal"] {
-                if let Some(text) = delta[name].as_str().filter(|text| !text.is_empty()) {
-                    self.push(vec![json!({"text": text})], None, out);
-                }
-            }
+            texts(delta).for_each(|text| self.push(vec![json!({"text": text})], None, out));
             for call in delta["tool_calls"].as_array().into_iter().flatten() {
                 self.call(call)?;
             }
@@ -208,17 +173,7 @@ impl ChatToGeminiStream {
     }
 
     fn call(&mut self, call: &Value) -> Result<(), Untranslatable> {
-        let function = &call["function"];
-        let waiting = self.calls.entry(call["index"].as_u64().unwrap_or(0)).or_default();
-        if call["id"].is_string() {
-            waiting.id = call["id"].clone();
-        }
-        if function["name"].is_string() {
-            waiting.name = function["name"].clone();
-        }
-        let arguments = function["arguments"].as_str().unwrap_or_default();
-        waiting.arguments.push_str(arguments);
-        self.waiting_bytes += arguments.len();
+        self.waiting_bytes += self.calls.entry(call["index"].as_u64().unwrap_or(0)).or_default().add(call);
         if self.waiting_bytes > MAX_WAITING || self.calls.len() > 1024 { Err(Untranslatable) } else { Ok(()) }
     }
 
