@@ -95,14 +95,11 @@ fn there_and_back_keeps_every_member_of_the_table() {
     }
 }
 
-#[test]
-fn what_has_no_equivalent_is_refused_by_name() {
-    let user = json!({"role": "user", "content": "hi"});
-    for (name, value) in [
-        ("seed", json!(1)),
-        ("n", json!(2)),
+/// Members of a chat request that no other API can express.
+pub(super) fn only_in_chat() -> [(&'static str, Value); 12] {
+    [
         ("logprobs", json!(true)),
-        ("presence_penalty", json!(0.5)),
+        ("top_logprobs", json!(2)),
         ("logit_bias", json!({})),
         ("audio", json!({})),
         ("prediction", json!({})),
@@ -110,13 +107,24 @@ fn what_has_no_equivalent_is_refused_by_name() {
         ("functions", json!([])),
         ("store", json!(true)),
         ("moderation", json!({})),
-        ("temperature", json!(1.5)),
         ("verbosity", json!("low")),
         ("service_tier", json!("flex")),
+        ("new_member", json!(1)),
+    ]
+}
+
+#[test]
+fn what_has_no_equivalent_is_refused_by_name() {
+    let user = json!({"role": "user", "content": "hi"});
+    let own = [
+        ("seed", json!(1)),
+        ("n", json!(2)),
+        ("presence_penalty", json!(0.5)),
+        ("temperature", json!(1.5)),
         ("reasoning_effort", json!("minimal")),
         ("response_format", json!({"type": "json_object"})),
-        ("new_member", json!(1)),
-    ] {
+    ];
+    for (name, value) in own.into_iter().chain(only_in_chat()) {
         let mut chat = json!({"messages": [user]});
         chat[name] = value;
         assert_eq!(to_messages(&chat).expect_err(name).member, name);
