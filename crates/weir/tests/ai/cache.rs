@@ -5,6 +5,7 @@ mod hits;
 mod keeping;
 mod sharing;
 mod stores;
+mod tenants;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

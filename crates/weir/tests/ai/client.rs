@@ -14,6 +14,8 @@ pub(crate) struct Received {
     pub body: Vec<u8>,
     /// The framing says that this is all of it.
     pub is_whole: bool,
+    /// Of head and body, with their framing.
+    pub bytes: usize,
 }
 
 impl Received {
@@ -55,7 +57,7 @@ pub(crate) fn post(address: SocketAddr, path: &str, body: &str) -> Received {
 fn parse(bytes: &[u8]) -> Received {
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
     let Some(end) = end else {
-        return Received { status: 0, fields: Vec::new(), body: bytes.to_vec(), is_whole: false };
+        return Received { status: 0, fields: Vec::new(), body: bytes.to_vec(), is_whole: false, bytes: bytes.len() };
     };
     let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
     let mut lines = head.split("\r\n");
@@ -64,7 +66,7 @@ fn parse(bytes: &[u8]) -> Received {
         .map(|line| line.split_once(':').unwrap())
         .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
         .collect();
-    let mut received = Received { status, fields, body: Vec::new(), is_whole: false };
+    let mut received = Received { status, fields, body: Vec::new(), is_whole: false, bytes: bytes.len() };
     let rest = &bytes[end + 4..];
     if received.field("transfer-encoding") == Some("chunked") {
         (received.body, received.is_whole) = dechunk(rest);

@@ -31,7 +31,11 @@ fn provider() -> Upstream {
 }
 
 fn gateway(upstream: &Upstream, route: &str) -> Weir {
-    let yaml = format!(
+    Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml(upstream, route)).start()
+}
+
+fn yaml(upstream: &Upstream, route: &str) -> String {
+    format!(
         "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nworkers: 1\naccess_log: {{path: stdout}}\nupstreams: {{u: {{targets: [\"{}\"], eject: none}}}}\n\
          providers:\n  o: {{api: openai, upstream: u}}\n  a: {{api: anthropic, upstream: u}}\n  g: {{api: gemini, upstream: u}}\n\
          limits: {{tpm: {{unit: tokens, algorithm: token_bucket, rate: 1000/min, burst: 200000, key: global}}}}\n\
@@ -39,8 +43,7 @@ fn gateway(upstream: &Upstream, route: &str) -> Weir {
          first: {{candidates: [{{provider: o, model: fails}}, {{provider: a, model: served, max_output: 9, tier: 2}}]}}\n\
          routes:\n  - {{match: {{path: /v1/*, headers: {{X-Plain: \"1\"}}}}, ai: {{}}}}\n  - {{match: {{path: /*}}, limits: [tpm], ai: {{{route}}}}}\n",
         upstream.url()
-    );
-    Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start()
+    )
 }
 
 const ALL: &str = "redact: [email, iban, card, phone, '/(?i)project-[a-z]+/']";
@@ -127,10 +130,19 @@ fn what_cannot_be_searched_reaches_no_provider() {
 fn a_prompt_of_nothing_else_is_held_and_freed() {
     let upstream = provider();
     let weir = gateway(&upstream, "redact: ['/a/']");
-    let body = json!({"model": "chat", "messages": [{"role": "user", "content": "a".repeat(50_000)}]}).to_string();
-    assert_eq!(post(weir.addr(), "/v1/chat/completions", &body).status, 200);
+    let prompt = |count: usize| {
+        json!({"model": "chat", "messages": [{"role": "user", "content": "a".repeat(count)}]}).to_string()
+    };
+    assert_eq!(post(weir.addr(), "/v1/chat/completions", &prompt(50_000)).status, 200);
     assert_eq!(seen(&upstream)[0].matches("[REDACTED]").count(), 50_000);
-    wait::until(testkit::DEADLINE, "what was held is free", || {
-        weir.admin_get("/metrics").text().contains("weir_ai_held_bytes 0")
-    });
+    let is_free = |weir: &Weir| weir.admin_get("/metrics").text().contains("weir_ai_held_bytes 0");
+    wait::until(testkit::DEADLINE, "what was held is free", || is_free(&weir));
+    // Twice its length has room, twice ten times its length has not.
+    let weir = Weir::builder(env!("CARGO_BIN_EXE_weir"))
+        .config(format!("ai: {{held: 64KiB}}\n{}", yaml(&upstream, "redact: ['/a/']")))
+        .start();
+    assert_eq!(post(weir.addr(), "/v1/chat/completions", &prompt(1_000)).status, 200);
+    let refused = post(weir.addr(), "/v1/chat/completions", &prompt(10_000));
+    assert_eq!((refused.status, &refused.json()["error"]["code"]), (503, &json!("ai_held")), "{refused:?}");
+    wait::until(testkit::DEADLINE, "what was held is free", || is_free(&weir));
 }

@@ -175,9 +175,7 @@ async fn send_refusal(x: &mut Exchange<'_>, refusal: &Refusal) -> Result<(), Sto
     out.extend_from_slice(&refusal.lines);
     clock::date_line(out);
     x.end_head(refusal.status, framing);
-    x.log.response_bytes += refusal.body.len() as u64;
-    let idle = x.snapshot.config().server.body_idle_timeout;
-    x.down.send(&refusal.body, idle).await.map_err(|_| Error::from(Reason::ClientGone))?;
+    x.send_put(&refusal.body).await?;
     x.answer = Answer::Complete;
     Err(Stop::Sent)
 }
@@ -264,8 +262,6 @@ fn write_head(
     clock::date_line(out);
     status::write(cache.policy.headers, outcome, terms, clock::unix_ms(), NAME, out);
     x.end_head(status, framing);
-    // It is counted when it is sent.
-    x.log.response_bytes -= x.down.out.bytes.len() as u64;
     framing
 }
 
@@ -281,16 +277,16 @@ async fn hit(x: &mut Exchange<'_>, call: &Call<'_>, cache: &RouteCache, entry: &
     while let Some(part) = player.next(&mut rest) {
         match part {
             Part::Pause(ms) if is_paced && ms > 0 => {
-                send(x).await?;
+                x.send_put(&[]).await?;
                 pause(x, Duration::from_millis(u64::from(ms.min(LONGEST_PAUSE_MS))), u64::MAX).await?;
             }
             Part::Pause(_) => {}
             Part::Bytes(bytes) => {
                 // A stored body may be large: it goes out in parts, each of which the client takes before the next one is copied.
                 for bytes in bytes.chunks(WRITTEN) {
-                    put(&mut x.down.out.bytes, framing, bytes);
+                    x.put(framing, bytes);
                     if x.down.out.bytes.len() >= WRITTEN {
-                        send(x).await?;
+                        x.send_put(&[]).await?;
                     }
                 }
             }
@@ -321,13 +317,13 @@ async fn deliver(
         while let Some(part) = player.next(&mut rest) {
             let Part::Bytes(bytes) = part else { continue };
             for bytes in bytes.chunks(WRITTEN) {
-                put(&mut x.down.out.bytes, framing, bytes);
+                x.put(framing, bytes);
                 if x.down.out.bytes.len() >= WRITTEN {
-                    send(x).await?;
+                    x.send_put(&[]).await?;
                 }
             }
         }
-        send(x).await?;
+        x.send_put(&[]).await?;
         if is_last {
             break;
         }
@@ -379,38 +375,17 @@ async fn break_off(
         ApiError { status: 502, code: "upstream_cut", message: "The response broke off before its end", param: None };
     x.ensure_request_id();
     let id = String::from_utf8_lossy(&x.scratch.request_id).into_owned();
-    put(&mut x.down.out.bytes, framing, &own.event(call.api, &id, 0));
+    x.put(framing, &own.event(call.api, &id, 0));
     x.log.error = Some(error);
     x.worker.metrics.not_served(error.reason);
     end(x, framing).await
-}
-
-fn put(out: &mut Vec<u8>, framing: BodyKind, data: &[u8]) {
-    match framing {
-        // An empty chunk would be the end.
-        _ if data.is_empty() => {}
-        BodyKind::Chunked => encode::chunk(out, data),
-        _ => out.extend_from_slice(data),
-    }
-}
-
-async fn send(x: &mut Exchange<'_>) -> Result<(), Error> {
-    if x.down.out.is_empty() {
-        return Ok(());
-    }
-    x.log.response_bytes += x.down.out.bytes.len() as u64;
-    let idle = x.snapshot.config().server.body_idle_timeout;
-    x.stalls.change(Stall::ClientReceives);
-    let sent = x.down.send(&[], idle).await;
-    x.stalls.change(Stall::None);
-    sent.map_err(|_| Reason::ClientGone.into())
 }
 
 async fn end(x: &mut Exchange<'_>, framing: BodyKind) -> Result<(), Error> {
     if framing == BodyKind::Chunked {
         encode::last_chunk(&mut x.down.out.bytes);
     }
-    send(x).await?;
+    x.send_put(&[]).await?;
     x.answer = Answer::Complete;
     Ok(())
 }

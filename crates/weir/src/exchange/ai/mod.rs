@@ -120,6 +120,8 @@ async fn serve(
     let mut held = state.hold();
     let body = request::read(x, &mut held).await?;
     let (body, found, redacted) = prompt::scanned(body, &action.redact)?;
+    // What takes the place of what was found may be longer.
+    request::take_room(&mut held, body.len() as u64)?;
     state.counters.redacted(&redacted);
     let body = Arc::new(body);
     let path = std::str::from_utf8(&x.scratch.path).unwrap_or_default();
@@ -461,13 +463,8 @@ async fn give_up(x: &mut Exchange<'_>, call: &Call<'_>, failed: Failed) -> Resul
 /// The last attempt, as far as a response from it needs it.
 fn last_turn<'a>(x: &Exchange<'_>, call: &Call<'a>) -> Option<Turn<'a>> {
     let record = x.ai.as_ref()?;
-    let candidates = &call.model.candidates;
-    let config = call.snapshot.config();
-    let candidate = candidates.iter().find(|candidate| {
-        candidate.model == record.served_model
-            && Some(&config.providers[candidate.provider.0].name) == record.provider.as_ref()
-    })?;
-    let provider = &config.providers[candidate.provider.0];
+    let candidate = &call.model.candidates[record.candidate?];
+    let provider = &call.snapshot.config().providers[candidate.provider.0];
     let api = translation::egress(call.api, provider.family)?;
     let is_first = !record.fallback;
     Some(Turn {

@@ -100,7 +100,11 @@ pub(super) async fn read(x: &mut Exchange<'_>, held: &mut Held) -> Result<Vec<u8
     Ok(body)
 }
 
-fn take_room(held: &mut Held, bytes: u64) -> Result<(), Stop> {
+/// Takes room for a body of so many bytes; less than before takes none.
+///
+/// # Errors
+/// The process holds too much.
+pub(super) fn take_room(held: &mut Held, bytes: u64) -> Result<(), Stop> {
     if held.grow_to(bytes.saturating_mul(COPIES)) { Ok(()) } else { Err(Reason::AiHeld.into()) }
 }
 

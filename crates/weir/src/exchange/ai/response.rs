@@ -3,6 +3,7 @@
 use h1::{BodyKind, Field, Known, ResponseHead, Version, encode};
 
 use super::super::cached::tell;
+use super::super::stall::Stall;
 use super::super::{Answer, Exchange};
 use super::Call;
 use super::attempt::Turn;
@@ -149,8 +150,34 @@ impl Exchange<'_> {
         write_connection(out, version, self.close);
         encode::end_head(out);
         self.log.status = status;
-        self.log.response_bytes += out.len() as u64;
         self.begin_answer();
+    }
+
+    /// Appends a part of the body to what is sent next.
+    pub(super) fn put(&mut self, framing: BodyKind, data: &[u8]) {
+        let out = &mut self.down.out.bytes;
+        match framing {
+            // An empty chunk would be the end.
+            _ if data.is_empty() => {}
+            BodyKind::Chunked => encode::chunk(out, data),
+            _ => out.extend_from_slice(data),
+        }
+    }
+
+    /// Sends what was put together, and behind it `body` from where it lies.
+    ///
+    /// # Errors
+    /// When the client does not take it.
+    pub(super) async fn send_put(&mut self, body: &[u8]) -> Result<(), Error> {
+        if self.down.out.is_empty() && body.is_empty() {
+            return Ok(());
+        }
+        self.log.response_bytes += (self.down.out.bytes.len() + body.len()) as u64;
+        let idle = self.snapshot.config().server.body_idle_timeout;
+        self.stalls.change(Stall::ClientReceives);
+        let sent = self.down.send(body, idle).await;
+        self.stalls.change(Stall::None);
+        sent.map_err(|_| Reason::ClientGone.into())
     }
 
     /// Sends a whole response.
@@ -181,9 +208,7 @@ impl Exchange<'_> {
             self.answer = Answer::Complete;
             return Ok(());
         }
-        self.log.response_bytes += response.body.len() as u64;
-        let idle = self.snapshot.config().server.body_idle_timeout;
-        self.down.send(&response.body, idle).await.map_err(|_| Error::from(Reason::ClientGone))?;
+        self.send_put(&response.body).await?;
         self.answer = Answer::Complete;
         Ok(())
     }

@@ -6,7 +6,6 @@ use llm::fault::{self, Fault};
 use llm::stream::{BodyEnd, EventReader, EventSplitter, Failure, Handling, Outcome, StreamState};
 
 use super::super::conversation::UpstreamSide;
-use super::super::stall::Stall;
 use super::super::{Answer, Exchange};
 use super::attempt::{Ended, Failed, Reply, Turn, Waited, read_more};
 use super::shared::hand_on;
@@ -271,7 +270,7 @@ impl Relay<'_> {
                 if translated.is_err() {
                     return self.fail(x, "upstream_malformed", Fault::MALFORMED_EVENT).await;
                 }
-                push(&mut x.down.out.bytes, self.framing, &last);
+                x.put(self.framing, &last);
                 if let (Some(record), Some(fault)) = (&mut x.ai, fault) {
                     record.fault = fault.number();
                 }
@@ -314,7 +313,7 @@ impl Relay<'_> {
         x.ensure_request_id();
         let id = String::from_utf8_lossy(&x.scratch.request_id).into_owned();
         let event = own.event(self.call.api, &id, self.delivered);
-        push(&mut x.down.out.bytes, self.framing, &event);
+        x.put(self.framing, &event);
         x.log.error = Some(error);
         x.worker.metrics.not_served(error.reason);
         if let Some(record) = &mut x.ai {
@@ -352,7 +351,7 @@ impl Relay<'_> {
     async fn write(&self, x: &mut Exchange<'_>) -> Result<(), Failed> {
         match self.call.lead {
             Some(lead) => hand_on(x, self.call, lead, !self.in_event).await,
-            None => flush(x).await,
+            None => x.send_put(&[]).await.map_err(Failed::last),
         }
     }
 
@@ -413,32 +412,14 @@ impl Emit<'_> {
                 &reply.lines
             };
             x.begin_response(call, turn, reply.status, lines, self.framing);
-            push(&mut x.down.out.bytes, self.framing, self.held);
+            x.put(self.framing, self.held);
             *self.held = Vec::new();
         }
         if *self.is_begun {
-            push(&mut x.down.out.bytes, self.framing, text);
+            x.put(self.framing, text);
         } else {
             self.held.extend_from_slice(text);
         }
         true
     }
-}
-
-fn push(out: &mut Vec<u8>, framing: BodyKind, data: &[u8]) {
-    match framing {
-        // An empty chunk would be the end.
-        _ if data.is_empty() => {}
-        BodyKind::Chunked => encode::chunk(out, data),
-        _ => out.extend_from_slice(data),
-    }
-}
-
-async fn flush(x: &mut Exchange<'_>) -> Result<(), Failed> {
-    x.log.response_bytes += x.down.out.bytes.len() as u64;
-    let idle = x.snapshot.config().server.body_idle_timeout;
-    x.stalls.change(Stall::ClientReceives);
-    let sent = x.down.send(&[], idle).await;
-    x.stalls.change(Stall::None);
-    sent.map_err(|_| Failed::last(Reason::ClientGone.into()))
 }

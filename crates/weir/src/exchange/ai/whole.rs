@@ -69,7 +69,7 @@ pub(super) async fn run(
                     reader.read(data);
                     bytes += data.len() as u64;
                     match passing {
-                        Some(framing) => push(&mut x.down.out.bytes, framing, data),
+                        Some(framing) => x.put(framing, data),
                         None => body.extend_from_slice(data),
                     }
                     ended = decoder.is_done();
@@ -81,7 +81,7 @@ pub(super) async fn run(
             // Too large to be held: from here on a cut closes the client's connection too.
             let framing = x.client_framing(call, kind);
             x.begin_response(call, turn, reply.status, &reply.lines, framing);
-            push(&mut x.down.out.bytes, framing, &body);
+            x.put(framing, &body);
             body = Vec::new();
             passing = Some(framing);
         }
@@ -211,21 +211,9 @@ fn count(x: &mut Exchange<'_>, call: &Call<'_>, turn: &Turn<'_>, (facts, bytes):
     }
 }
 
-fn push(out: &mut Vec<u8>, framing: BodyKind, data: &[u8]) {
-    match framing {
-        BodyKind::Chunked => encode::chunk(out, data),
-        _ => out.extend_from_slice(data),
-    }
-}
-
 async fn send(x: &mut Exchange<'_>, call: &Call<'_>) -> Result<(), Failed> {
-    if let Some(lead) = call.lead {
-        return hand_on(x, call, lead, true).await;
+    match call.lead {
+        Some(lead) => hand_on(x, call, lead, true).await,
+        None => x.send_put(&[]).await.map_err(Failed::last),
     }
-    x.log.response_bytes += x.down.out.bytes.len() as u64;
-    let idle = x.snapshot.config().server.body_idle_timeout;
-    x.stalls.change(super::super::stall::Stall::ClientReceives);
-    let sent = x.down.send(&[], idle).await;
-    x.stalls.change(super::super::stall::Stall::None);
-    sent.map_err(|_| Failed::last(Reason::ClientGone.into()))
 }

@@ -209,3 +209,24 @@ fn a_reload_that_takes_a_model_away_or_changes_it_takes_its_responses_away() {
     reload(&rig.yaml);
     assert!(is_hit(&rig.call(&rig.one, CHAT, &body)), "what was stored is still there");
 }
+
+/// Whole responses and streams, of the provider, of a call in flight and from the cache: the log counts what the client received.
+#[test]
+fn the_log_counts_the_bytes_of_each_response() {
+    let rig = Setup::default().start();
+    let mut received = Vec::new();
+    for streams in [false, true] {
+        let mut plain: serde_json::Value = serde_json::from_str(&body("chat", streams, "plain")).unwrap();
+        plain["temperature"] = 1.into();
+        received.push(rig.call(&rig.one, CHAT, &plain.to_string()).bytes);
+        for _ in 0..2 {
+            received.push(rig.call(&rig.one, CHAT, &body("chat", streams, "hello")).bytes);
+        }
+    }
+    // Each of the two workers writes its lines by itself.
+    let mut logged: Vec<u64> = rig.lines(6).iter().map(|line| line["bytes_out"].as_u64().unwrap()).collect();
+    let mut received: Vec<u64> = received.iter().map(|bytes| *bytes as u64).collect();
+    logged.sort_unstable();
+    received.sort_unstable();
+    assert_eq!(logged, received);
+}
