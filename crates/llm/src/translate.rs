@@ -65,6 +65,27 @@ impl fmt::Display for Untranslatable {
 
 impl std::error::Error for Untranslatable {}
 
+/// Translates the events of one stream, one by one.
+pub trait Translator {
+    /// What was left out so far.
+    fn dropped(&self) -> &[String];
+
+    /// Appends what the client gets for a whole event: events, comments or nothing. Errors are events of their own kind and never come here.
+    ///
+    /// # Errors
+    /// The event has no meaning for the client: the stream has failed.
+    fn event(&mut self, event: &[u8], out: &mut Vec<u8>) -> Result<(), Untranslatable>;
+
+    /// Appends the end of a stream that is complete. `missing`: the event of the provider's API that ends streams, where it was not sent
+    /// ([`crate::stream::Outcome::Complete`]); else nothing.
+    ///
+    /// # Errors
+    /// There was no end reason: the stream has failed.
+    fn finish(&mut self, missing: &[u8], out: &mut Vec<u8>) -> Result<(), Untranslatable> {
+        self.event(missing, out)
+    }
+}
+
 const NO_EQUIVALENT: &str = "the provider's API has no equivalent";
 const UNKNOWN: &str = "the member is not known";
 const WRONG_TYPE: &str = "the value has the wrong type";

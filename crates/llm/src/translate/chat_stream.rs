@@ -1,7 +1,7 @@
 //! Streams: OpenAI chat chunks to Anthropic messages.
 
 use super::chat::{PartialCall, drop_more, texts};
-use super::{Untranslatable, event_data, response};
+use super::{Translator, Untranslatable, event_data, response};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -49,61 +49,6 @@ impl ChatToMessagesStream {
             usage: Value::Null,
             dropped: Vec::new(),
         }
-    }
-
-    /// What was left out so far.
-    pub fn dropped(&self) -> &[String] {
-        &self.dropped
-    }
-
-    /// Appends what the client gets for a whole event. The end is written at `[DONE]`; for a complete stream without one, pass the event that
-    /// [`crate::stream::Outcome::Complete`] names as missing. Errors are events of their own kind and never come here.
-    ///
-    /// # Errors
-    /// The event has no meaning for the client: the stream has failed.
-    pub fn event(&mut self, event: &[u8], out: &mut Vec<u8>) -> Result<(), Untranslatable> {
-        let Some(data) = event_data(event) else { return Ok(()) };
-        if data.trim_ascii() == b"[DONE]" {
-            return self.finish(out);
-        }
-        let data: Value = serde_json::from_slice(&data).map_err(|_| Untranslatable)?;
-        if !data["error"].is_null() || !data["choices"].is_array() {
-            return Err(Untranslatable);
-        }
-        // Azure's first chunk has no choice, and no id.
-        let has_choice = data["choices"].as_array().is_some_and(|choices| !choices.is_empty());
-        if !self.started && has_choice {
-            self.started = true;
-            let usage = json!({"input_tokens": self.estimate, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0,
-                "output_tokens": 0});
-            let message = json!({"id": data["id"], "type": "message", "role": "assistant", "model": data["model"], "content": [],
-                "stop_reason": null, "stop_sequence": null, "usage": usage});
-            push("message_start", json!({"message": message}), out);
-        }
-        if data["usage"].is_object() {
-            self.usage = data["usage"].clone();
-        }
-        for choice in data["choices"].as_array().into_iter().flatten() {
-            if choice["index"].as_u64().unwrap_or(0) != 0 {
-                return Err(Untranslatable);
-            }
-            let delta = &choice["delta"];
-            drop_more(delta, &mut self.dropped)?;
-            texts(delta).for_each(|text| self.text(text, out));
-            for call in delta["tool_calls"].as_array().into_iter().flatten() {
-                self.tool(call, out)?;
-            }
-            if let Some(reason) = choice["finish_reason"].as_str() {
-                self.close(out);
-                for (_, call) in std::mem::take(&mut self.waiting) {
-                    self.start_tool(&call.id, &call.name, out)?;
-                    self.arguments(&call.arguments, out);
-                    self.close(out);
-                }
-                self.stop_reason = Some(response::stop_reason(reason, !self.ended.is_empty())?);
-            }
-        }
-        Ok(())
     }
 
     fn text(&mut self, text: &str, out: &mut Vec<u8>) {
@@ -174,13 +119,65 @@ impl ChatToMessagesStream {
     }
 
     /// `[DONE]` alone proves nothing: without an end reason the stream has failed.
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Untranslatable> {
+    fn end(&mut self, out: &mut Vec<u8>) -> Result<(), Untranslatable> {
         let stop_reason = self.stop_reason.ok_or(Untranslatable)?;
         // Clients read the counts unasked; of a provider that reports none they are 0.
         let usage = response::message_usage(&self.usage);
         let delta = json!({"delta": {"stop_reason": stop_reason, "stop_sequence": null}, "usage": usage});
         push("message_delta", delta, out);
         push("message_stop", json!({}), out);
+        Ok(())
+    }
+}
+
+impl Translator for ChatToMessagesStream {
+    fn dropped(&self) -> &[String] {
+        &self.dropped
+    }
+
+    // The end is written at `[DONE]`.
+    fn event(&mut self, event: &[u8], out: &mut Vec<u8>) -> Result<(), Untranslatable> {
+        let Some(data) = event_data(event) else { return Ok(()) };
+        if data.trim_ascii() == b"[DONE]" {
+            return self.end(out);
+        }
+        let data: Value = serde_json::from_slice(&data).map_err(|_| Untranslatable)?;
+        if !data["error"].is_null() || !data["choices"].is_array() {
+            return Err(Untranslatable);
+        }
+        // Azure's first chunk has no choice, and no id.
+        let has_choice = data["choices"].as_array().is_some_and(|choices| !choices.is_empty());
+        if !self.started && has_choice {
+            self.started = true;
+            let usage = json!({"input_tokens": self.estimate, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0,
+                "output_tokens": 0});
+            let message = json!({"id": data["id"], "type": "message", "role": "assistant", "model": data["model"], "content": [],
+                "stop_reason": null, "stop_sequence": null, "usage": usage});
+            push("message_start", json!({"message": message}), out);
+        }
+        if data["usage"].is_object() {
+            self.usage = data["usage"].clone();
+        }
+        for choice in data["choices"].as_array().into_iter().flatten() {
+            if choice["index"].as_u64().unwrap_or(0) != 0 {
+                return Err(Untranslatable);
+            }
+            let delta = &choice["delta"];
+            drop_more(delta, &mut self.dropped)?;
+            texts(delta).for_each(|text| self.text(text, out));
+            for call in delta["tool_calls"].as_array().into_iter().flatten() {
+                self.tool(call, out)?;
+            }
+            if let Some(reason) = choice["finish_reason"].as_str() {
+                self.close(out);
+                for (_, call) in std::mem::take(&mut self.waiting) {
+                    self.start_tool(&call.id, &call.name, out)?;
+                    self.arguments(&call.arguments, out);
+                    self.close(out);
+                }
+                self.stop_reason = Some(response::stop_reason(reason, !self.ended.is_empty())?);
+            }
+        }
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Streams: Anthropic messages to OpenAI chat chunks.
 
 use super::chat::{Chunks, count, counted, finish_reason};
-use super::{Untranslatable, event_data, response};
+use super::{Translator, Untranslatable, event_data, response};
 use crate::Api;
 use serde_json::{Value, json};
 
@@ -29,17 +29,26 @@ impl MessagesToChatStream {
         }
     }
 
-    /// What was left out so far.
-    pub fn dropped(&self) -> &[String] {
+    fn arguments(&self, part: &str, out: &mut Vec<u8>) -> Result<(), Untranslatable> {
+        let index = self.tools.checked_sub(1).ok_or(Untranslatable)?;
+        let call = json!({"index": index, "function": {"arguments": part}});
+        self.chunks.push(json!({"tool_calls": [call]}), Value::Null, out);
+        Ok(())
+    }
+
+    fn text(&self, text: &Value, out: &mut Vec<u8>) {
+        if text.as_str().is_some_and(|text| !text.is_empty()) {
+            self.chunks.push(json!({"content": text}), Value::Null, out);
+        }
+    }
+}
+
+impl Translator for MessagesToChatStream {
+    fn dropped(&self) -> &[String] {
         &self.dropped
     }
 
-    /// Appends what the client gets for a whole event: nothing, a comment, or chunks. Errors are events of their own kind and never come
-    /// here.
-    ///
-    /// # Errors
-    /// The event has no meaning for the client: the stream has failed.
-    pub fn event(&mut self, event: &[u8], out: &mut Vec<u8>) -> Result<(), Untranslatable> {
+    fn event(&mut self, event: &[u8], out: &mut Vec<u8>) -> Result<(), Untranslatable> {
         let Some(data) = event_data(event) else { return Ok(()) };
         let data: Value = serde_json::from_slice(&data).map_err(|_| Untranslatable)?;
         match data["type"].as_str().ok_or(Untranslatable)? {
@@ -95,18 +104,5 @@ impl MessagesToChatStream {
             _ => {}
         }
         Ok(())
-    }
-
-    fn arguments(&self, part: &str, out: &mut Vec<u8>) -> Result<(), Untranslatable> {
-        let index = self.tools.checked_sub(1).ok_or(Untranslatable)?;
-        let call = json!({"index": index, "function": {"arguments": part}});
-        self.chunks.push(json!({"tool_calls": [call]}), Value::Null, out);
-        Ok(())
-    }
-
-    fn text(&self, text: &Value, out: &mut Vec<u8>) {
-        if text.as_str().is_some_and(|text| !text.is_empty()) {
-            self.chunks.push(json!({"content": text}), Value::Null, out);
-        }
     }
 }

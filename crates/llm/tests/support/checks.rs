@@ -5,7 +5,7 @@ use llm::request::{Edits, PrefixHashes, Wanted, scan};
 use llm::stream::{BodyEnd, EventReader, EventSplitter, Outcome, StreamState};
 use llm::translate::{
     CallIds, ChatToGeminiStream, ChatToMessagesStream, GeminiToChatStream, GeminiToMessagesStream,
-    MessagesToChatStream, MessagesToGeminiStream, Untranslatable, chat_response_to_gemini, chat_response_to_message,
+    MessagesToChatStream, MessagesToGeminiStream, Translator, chat_response_to_gemini, chat_response_to_message,
     chat_to_gemini, chat_to_messages, gemini_response_to_chat, gemini_response_to_message, gemini_to_chat,
     gemini_to_messages, message_response_to_chat, message_response_to_gemini, messages_to_chat, messages_to_gemini,
     to_text,
@@ -100,43 +100,28 @@ pub fn translate(input: &[u8]) {
     assert_eq!(translated(choice, text, 1 + usize::from(choice) / 6), whole);
 }
 
-type Event<'t> = Box<dyn FnMut(&[u8], &mut Vec<u8>) -> Result<(), Untranslatable> + 't>;
-
 /// What a client has of a stream that comes in steps of so many bytes, up to the event that has no meaning.
 fn translated(choice: u8, stream: &[u8], step: usize) -> (Vec<u8>, bool) {
-    let ids = || CallIds::new(7);
-    let (mut messages_to_chat, mut chat_to_messages) =
-        (MessagesToChatStream::new(7, true), ChatToMessagesStream::new(9));
-    let mut gemini_to_chat = GeminiToChatStream::new(7, true, ids());
-    let mut gemini_to_messages = GeminiToMessagesStream::new(9, ids());
-    let (mut chat_to_gemini, mut messages_to_gemini) = (ChatToGeminiStream::new(), MessagesToGeminiStream::new());
-    let mut out = Vec::new();
-    let mut is_good = true;
-    {
-        let mut event: Event<'_> = match choice % 6 {
-            0 => Box::new(|event, out| messages_to_chat.event(event, out)),
-            1 => Box::new(|event, out| chat_to_messages.event(event, out)),
-            2 => Box::new(|event, out| gemini_to_chat.event(event, out)),
-            3 => Box::new(|event, out| gemini_to_messages.event(event, out)),
-            4 => Box::new(|event, out| chat_to_gemini.event(event, out)),
-            _ => Box::new(|event, out| messages_to_gemini.event(event, out)),
-        };
-        let (mut splitter, mut whole) = (EventSplitter::new(), Vec::new());
-        for part in stream.chunks(step) {
-            let mut at = 0;
-            while let Some(piece) = splitter.next(part, &mut at) {
-                whole.extend_from_slice(piece.bytes);
-                if piece.last {
-                    is_good = is_good && event(&std::mem::take(&mut whole), &mut out).is_ok();
-                }
+    let mut translator: Box<dyn Translator> = match choice % 6 {
+        0 => Box::new(MessagesToChatStream::new(7, true)),
+        1 => Box::new(ChatToMessagesStream::new(9)),
+        2 => Box::new(GeminiToChatStream::new(7, true, CallIds::new(7))),
+        3 => Box::new(GeminiToMessagesStream::new(9, CallIds::new(7))),
+        4 => Box::new(ChatToGeminiStream::new()),
+        _ => Box::new(MessagesToGeminiStream::new()),
+    };
+    let (mut out, mut is_good) = (Vec::new(), true);
+    let (mut splitter, mut whole) = (EventSplitter::new(), Vec::new());
+    for part in stream.chunks(step) {
+        let mut at = 0;
+        while let Some(piece) = splitter.next(part, &mut at) {
+            whole.extend_from_slice(piece.bytes);
+            if piece.last {
+                is_good = is_good && translator.event(&std::mem::take(&mut whole), &mut out).is_ok();
             }
         }
     }
-    let end = match choice % 6 {
-        2 => gemini_to_chat.finish(&mut out),
-        3 => gemini_to_messages.finish(&mut out),
-        _ => Ok(()),
-    };
+    let end = translator.finish(&[], &mut out);
     let text = String::from_utf8(out).expect("text");
     // An end is written for an end reason only.
     if text.ends_with("\ndata: [DONE]\n\n") && choice % 6 == 2 {

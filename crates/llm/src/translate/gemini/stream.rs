@@ -1,7 +1,7 @@
 //! Streams of Gemini for clients of the other APIs.
 
 use super::super::chat::{self, Chunks, count, counted};
-use super::super::{ChatToMessagesStream, Untranslatable, event_data};
+use super::super::{ChatToMessagesStream, Translator, Untranslatable, event_data};
 use super::call_id::CallIds;
 use super::response::{self, Said, said};
 use crate::Api;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// Translates the events of one stream to chat chunks.
 ///
 /// No event of Gemini's says that the response ends there; an end reason may come with any of them, and more text after it. So the end is
-/// written by [`GeminiToChatStream::finish`], once the body has ended properly.
+/// written by [`Translator::finish`], once the body has ended properly.
 #[derive(Debug)]
 pub struct GeminiToChatStream {
     chunks: Chunks,
@@ -41,16 +41,22 @@ impl GeminiToChatStream {
         }
     }
 
-    /// What was left out so far.
-    pub fn dropped(&self) -> &[String] {
+    fn begin(&mut self, data: &Value, out: &mut Vec<u8>) {
+        if self.has_begun {
+            return;
+        }
+        self.has_begun = true;
+        (self.chunks.id, self.chunks.model) = response::frame(data, &mut self.ids);
+        self.chunks.push(json!({"role": "assistant", "content": ""}), Value::Null, out);
+    }
+}
+
+impl Translator for GeminiToChatStream {
+    fn dropped(&self) -> &[String] {
         &self.dropped
     }
 
-    /// Appends what the client gets for a whole event: chunks, or nothing. Errors are events of their own kind and never come here.
-    ///
-    /// # Errors
-    /// The event has no meaning for the client: the stream has failed.
-    pub fn event(&mut self, event: &[u8], out: &mut Vec<u8>) -> Result<(), Untranslatable> {
+    fn event(&mut self, event: &[u8], out: &mut Vec<u8>) -> Result<(), Untranslatable> {
         let Some(data) = event_data(event) else { return Ok(()) };
         let data: Value = serde_json::from_slice(&data).map_err(|_| Untranslatable)?;
         if !data.is_object() || !data["error"].is_null() {
@@ -88,11 +94,7 @@ impl GeminiToChatStream {
         Ok(())
     }
 
-    /// Appends the end, once the stream is complete.
-    ///
-    /// # Errors
-    /// There was no end reason: the stream has failed.
-    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Untranslatable> {
+    fn finish(&mut self, _missing: &[u8], out: &mut Vec<u8>) -> Result<(), Untranslatable> {
         let reason = match &self.end {
             _ if self.is_blocked => "content_filter",
             Some(reason) => chat::finish_reason(Api::Gemini, reason, self.calls > 0)?,
@@ -102,15 +104,6 @@ impl GeminiToChatStream {
         self.chunks.push(json!({}), reason.into(), out);
         self.chunks.end(counted(&self.usage).map(response::chat_usage), out);
         Ok(())
-    }
-
-    fn begin(&mut self, data: &Value, out: &mut Vec<u8>) {
-        if self.has_begun {
-            return;
-        }
-        self.has_begun = true;
-        (self.chunks.id, self.chunks.model) = response::frame(data, &mut self.ids);
-        self.chunks.push(json!({"role": "assistant", "content": ""}), Value::Null, out);
     }
 }
 
@@ -130,31 +123,6 @@ impl GeminiToMessagesStream {
         GeminiToMessagesStream { chat, messages: ChatToMessagesStream::new(estimate) }
     }
 
-    /// What was left out so far.
-    pub fn dropped(&self) -> &[String] {
-        self.chat.dropped()
-    }
-
-    /// Appends what the client gets for a whole event.
-    ///
-    /// # Errors
-    /// The event has no meaning for the client: the stream has failed.
-    pub fn event(&mut self, event: &[u8], out: &mut Vec<u8>) -> Result<(), Untranslatable> {
-        let mut chunks = Vec::new();
-        self.chat.event(event, &mut chunks)?;
-        self.chunks(&chunks, out)
-    }
-
-    /// Appends the end, once the stream is complete.
-    ///
-    /// # Errors
-    /// There was no end reason: the stream has failed.
-    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Untranslatable> {
-        let mut chunks = Vec::new();
-        self.chat.finish(&mut chunks)?;
-        self.chunks(&chunks, out)
-    }
-
     fn chunks(&mut self, chunks: &[u8], out: &mut Vec<u8>) -> Result<(), Untranslatable> {
         // Chunks are lines of JSON, in which no line end stands.
         for line in chunks.split(|byte| *byte == b'\n') {
@@ -162,5 +130,23 @@ impl GeminiToMessagesStream {
             self.messages.end_call(out);
         }
         Ok(())
+    }
+}
+
+impl Translator for GeminiToMessagesStream {
+    fn dropped(&self) -> &[String] {
+        self.chat.dropped()
+    }
+
+    fn event(&mut self, event: &[u8], out: &mut Vec<u8>) -> Result<(), Untranslatable> {
+        let mut chunks = Vec::new();
+        self.chat.event(event, &mut chunks)?;
+        self.chunks(&chunks, out)
+    }
+
+    fn finish(&mut self, _missing: &[u8], out: &mut Vec<u8>) -> Result<(), Untranslatable> {
+        let mut chunks = Vec::new();
+        self.chat.finish(&[], &mut chunks)?;
+        self.chunks(&chunks, out)
     }
 }

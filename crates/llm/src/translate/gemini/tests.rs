@@ -3,7 +3,7 @@ mod requests;
 mod responses;
 mod streams;
 
-use super::super::{Refused, Translated, Untranslatable, messages_to_chat, to_text};
+use super::super::{Refused, Translated, Translator, Untranslatable, messages_to_chat, to_text};
 use super::*;
 use crate::Api;
 use crate::stream::{BodyEnd, EventReader, EventSplitter, Outcome, StreamState};
@@ -74,7 +74,7 @@ fn run(
 fn as_chat_in(stream: &str, step: usize, include_usage: bool) -> Result<String, Untranslatable> {
     let mut translator = GeminiToChatStream::new(7, include_usage, CallIds::new(1));
     let mut out = run(stream.as_bytes(), step, |event, out| translator.event(event, out))?;
-    translator.finish(&mut out)?;
+    translator.finish(&[], &mut out)?;
     Ok(String::from_utf8(out).expect("text"))
 }
 
@@ -85,7 +85,7 @@ fn as_chat(stream: &str, include_usage: bool) -> Result<String, Untranslatable> 
 fn as_messages_in(stream: &str, step: usize) -> Result<String, Untranslatable> {
     let mut translator = GeminiToMessagesStream::new(9, CallIds::new(1));
     let mut out = run(stream.as_bytes(), step, |event, out| translator.event(event, out))?;
-    translator.finish(&mut out)?;
+    translator.finish(&[], &mut out)?;
     Ok(String::from_utf8(out).expect("text"))
 }
 

@@ -1,7 +1,7 @@
 //! Responses of the other APIs for clients of Gemini's, whole and as streams.
 
 use super::super::chat::{PartialCall, arguments, drop_more, texts};
-use super::super::{MessagesToChatStream, Untranslatable, drop_hint, event_data, response};
+use super::super::{MessagesToChatStream, Translator, Untranslatable, drop_hint, event_data, response};
 use crate::Api;
 use crate::response::EndReason;
 use serde_json::{Value, json};
@@ -121,17 +121,28 @@ impl ChatToGeminiStream {
         ChatToGeminiStream::default()
     }
 
-    /// What was left out so far.
-    pub fn dropped(&self) -> &[String] {
+    fn call(&mut self, call: &Value) -> Result<(), Untranslatable> {
+        self.waiting_bytes += self.calls.entry(call["index"].as_u64().unwrap_or(0)).or_default().add(call);
+        if self.waiting_bytes > MAX_WAITING || self.calls.len() > 1024 { Err(Untranslatable) } else { Ok(()) }
+    }
+
+    fn push(&self, parts: Vec<Value>, end: Option<&str>, out: &mut Vec<u8>) {
+        let mut body =
+            json!({"candidates": [candidate(0, parts, end)], "modelVersion": self.model, "responseId": self.id});
+        if end.is_some() && self.usage.is_object() {
+            body["usageMetadata"] = usage_metadata(&self.usage);
+        }
+        out.extend_from_slice(format!("data: {body}\n\n").as_bytes());
+    }
+}
+
+impl Translator for ChatToGeminiStream {
+    fn dropped(&self) -> &[String] {
         &self.dropped
     }
 
-    /// Appends what the client gets for a whole event. The end is written at `[DONE]`, as nothing else says that the response is complete; for
-    /// a complete stream without one, pass the event that [`crate::stream::Outcome::Complete`] names as missing.
-    ///
-    /// # Errors
-    /// The event has no meaning for the client: the stream has failed.
-    pub fn event(&mut self, event: &[u8], out: &mut Vec<u8>) -> Result<(), Untranslatable> {
+    // The end is written at `[DONE]`: nothing else says that the response is complete.
+    fn event(&mut self, event: &[u8], out: &mut Vec<u8>) -> Result<(), Untranslatable> {
         let Some(data) = event_data(event) else { return Ok(()) };
         if data.trim_ascii() == b"[DONE]" {
             let end = self.end.ok_or(Untranslatable)?;
@@ -171,20 +182,6 @@ impl ChatToGeminiStream {
         }
         Ok(())
     }
-
-    fn call(&mut self, call: &Value) -> Result<(), Untranslatable> {
-        self.waiting_bytes += self.calls.entry(call["index"].as_u64().unwrap_or(0)).or_default().add(call);
-        if self.waiting_bytes > MAX_WAITING || self.calls.len() > 1024 { Err(Untranslatable) } else { Ok(()) }
-    }
-
-    fn push(&self, parts: Vec<Value>, end: Option<&str>, out: &mut Vec<u8>) {
-        let mut body =
-            json!({"candidates": [candidate(0, parts, end)], "modelVersion": self.model, "responseId": self.id});
-        if end.is_some() && self.usage.is_object() {
-            body["usageMetadata"] = usage_metadata(&self.usage);
-        }
-        out.extend_from_slice(format!("data: {body}\n\n").as_bytes());
-    }
 }
 
 /// Translates the events of Anthropic's messages to those of Gemini, by way of chat, which loses nothing of what Gemini's API has a place for.
@@ -208,17 +205,15 @@ impl MessagesToGeminiStream {
         let chat = MessagesToChatStream::new(0, true);
         MessagesToGeminiStream { chat, gemini: ChatToGeminiStream::new(), dropped: Vec::new() }
     }
+}
 
-    /// What was left out so far.
-    pub fn dropped(&self) -> &[String] {
+impl Translator for MessagesToGeminiStream {
+    fn dropped(&self) -> &[String] {
         &self.dropped
     }
 
-    /// Appends what the client gets for a whole event. The end is written at `message_stop`.
-    ///
-    /// # Errors
-    /// The event has no meaning for the client: the stream has failed.
-    pub fn event(&mut self, event: &[u8], out: &mut Vec<u8>) -> Result<(), Untranslatable> {
+    // The end is written at `message_stop`.
+    fn event(&mut self, event: &[u8], out: &mut Vec<u8>) -> Result<(), Untranslatable> {
         let mut chunks = Vec::new();
         self.chat.event(event, &mut chunks)?;
         // Chunks are lines of JSON, in which no line end stands.

@@ -5,7 +5,7 @@ use llm::api::{Family, GeminiMethod};
 use llm::request::Member;
 use llm::translate::{
     CallIds, ChatToGeminiStream, ChatToMessagesStream, GeminiToChatStream, GeminiToMessagesStream,
-    MessagesToChatStream, MessagesToGeminiStream, Refused, Untranslatable, chat_response_to_gemini,
+    MessagesToChatStream, MessagesToGeminiStream, Refused, Translator, Untranslatable, chat_response_to_gemini,
     chat_response_to_message, chat_to_gemini, chat_to_messages, gemini_response_to_chat, gemini_response_to_message,
     gemini_to_chat, gemini_to_messages, message_response_to_chat, message_response_to_gemini, messages_to_chat,
     messages_to_gemini, to_text,
@@ -80,20 +80,11 @@ pub(super) fn response(ingress: Api, egress: Api, response: Response, random: u6
     Ok(Response { status: response.status, lines, body: body.to_string().into_bytes() })
 }
 
-/// Translates the events of one stream.
+/// Translates the events of one stream, which come in pieces.
 pub(super) struct StreamTranslation {
-    to: To,
+    to: Box<dyn Translator>,
     /// Pieces of an event that is not at its end.
     event: Vec<u8>,
-}
-
-enum To {
-    Chat(MessagesToChatStream),
-    Messages(ChatToMessagesStream),
-    GeminiToChat(GeminiToChatStream),
-    GeminiToMessages(Box<GeminiToMessagesStream>),
-    ChatToGemini(ChatToGeminiStream),
-    MessagesToGemini(Box<MessagesToGeminiStream>),
 }
 
 impl StreamTranslation {
@@ -101,27 +92,20 @@ impl StreamTranslation {
     pub(super) fn new(call: &Call<'_>, egress: Api, random: u64) -> Self {
         let (created, ids) = (clock::unix_ms() / 1000, CallIds::new(random));
         let wants_usage = call.scan.is_true(Member::IncludeUsage, call.body);
-        let to = match (call.api, egress) {
-            (Api::Chat, Api::Gemini) => To::GeminiToChat(GeminiToChatStream::new(created, wants_usage, ids)),
-            (Api::Chat, _) => To::Chat(MessagesToChatStream::new(created, wants_usage)),
-            (Api::Gemini, Api::Messages) => To::MessagesToGemini(Box::default()),
-            (Api::Gemini, _) => To::ChatToGemini(ChatToGeminiStream::new()),
-            (_, Api::Gemini) => To::GeminiToMessages(Box::new(GeminiToMessagesStream::new(call.estimate, ids))),
-            _ => To::Messages(ChatToMessagesStream::new(call.estimate)),
+        let to: Box<dyn Translator> = match (call.api, egress) {
+            (Api::Chat, Api::Gemini) => Box::new(GeminiToChatStream::new(created, wants_usage, ids)),
+            (Api::Chat, _) => Box::new(MessagesToChatStream::new(created, wants_usage)),
+            (Api::Gemini, Api::Messages) => Box::new(MessagesToGeminiStream::new()),
+            (Api::Gemini, _) => Box::new(ChatToGeminiStream::new()),
+            (_, Api::Gemini) => Box::new(GeminiToMessagesStream::new(call.estimate, ids)),
+            _ => Box::new(ChatToMessagesStream::new(call.estimate)),
         };
         StreamTranslation { to, event: Vec::new() }
     }
 
     /// What was left out so far.
     pub(super) fn dropped(&self) -> &[String] {
-        match &self.to {
-            To::Chat(stream) => stream.dropped(),
-            To::Messages(stream) => stream.dropped(),
-            To::GeminiToChat(stream) => stream.dropped(),
-            To::GeminiToMessages(stream) => stream.dropped(),
-            To::ChatToGemini(stream) => stream.dropped(),
-            To::MessagesToGemini(stream) => stream.dropped(),
-        }
+        self.to.dropped()
     }
 
     /// Takes bytes of an event, `last` with its end; what the client gets is appended to `out`.
@@ -130,29 +114,14 @@ impl StreamTranslation {
     /// The event has no meaning in the client's API.
     pub(super) fn piece(&mut self, bytes: &[u8], last: bool, out: &mut Vec<u8>) -> Result<(), Untranslatable> {
         if last && self.event.is_empty() {
-            return self.event(bytes, out);
+            return self.to.event(bytes, out);
         }
         self.event.extend_from_slice(bytes);
         if !last {
             return Ok(());
         }
         let event = std::mem::take(&mut self.event);
-        self.event(&event, out)
-    }
-
-    /// Takes a whole event.
-    ///
-    /// # Errors
-    /// It has no meaning in the client's API.
-    pub(super) fn event(&mut self, event: &[u8], out: &mut Vec<u8>) -> Result<(), Untranslatable> {
-        match &mut self.to {
-            To::Chat(stream) => stream.event(event, out),
-            To::Messages(stream) => stream.event(event, out),
-            To::GeminiToChat(stream) => stream.event(event, out),
-            To::GeminiToMessages(stream) => stream.event(event, out),
-            To::ChatToGemini(stream) => stream.event(event, out),
-            To::MessagesToGemini(stream) => stream.event(event, out),
-        }
+        self.to.event(&event, out)
     }
 
     /// Ends a stream that is complete. `missing`: the event of the provider's API that ends streams, if it was not sent.
@@ -160,10 +129,6 @@ impl StreamTranslation {
     /// # Errors
     /// It has no meaning in the client's API.
     pub(super) fn finish(&mut self, missing: &[u8], out: &mut Vec<u8>) -> Result<(), Untranslatable> {
-        match &mut self.to {
-            To::GeminiToChat(stream) => stream.finish(out),
-            To::GeminiToMessages(stream) => stream.finish(out),
-            _ => self.event(missing, out),
-        }
+        self.to.finish(missing, out)
     }
 }

@@ -22,14 +22,14 @@ fn so_far(
 fn to_chat_so_far(stream: &[u8], step: usize) -> SoFar {
     let mut translator = GeminiToChatStream::new(7, true, CallIds::new(1));
     let (mut out, is_good) = so_far(stream, step, |event, out| translator.event(event, out));
-    let has_end = is_good && translator.finish(&mut out).is_ok();
+    let has_end = is_good && translator.finish(&[], &mut out).is_ok();
     (out, has_end)
 }
 
 fn to_messages_so_far(stream: &[u8], step: usize) -> SoFar {
     let mut translator = GeminiToMessagesStream::new(9, CallIds::new(1));
     let (mut out, is_good) = so_far(stream, step, |event, out| translator.event(event, out));
-    let has_end = is_good && translator.finish(&mut out).is_ok();
+    let has_end = is_good && translator.finish(&[], &mut out).is_ok();
     (out, has_end)
 }
 
