@@ -152,9 +152,8 @@ test('a run is started and watched to its end', async (t) => {
   await page.getByRole('heading', { level: 1, name: 'Watched' }).waitFor();
   // Without loading the page anew: the script shows what happens.
   await page.evaluate(() => (window.same = true));
-  const rate = page.locator('.tiles div', { hasText: 'Responses/s' }).locator('dd');
-  await page.waitForFunction(() => /^[0-9,]+$/.test(document.querySelector('.tiles dd')?.textContent ?? ''), null, { timeout: 60_000 });
-  assert.ok(Number((await rate.textContent()).replaceAll(',', '')) > 0);
+  const rate = () => /Responses\/s([1-9][0-9,]*)$/.test(document.querySelector('.tiles div')?.textContent ?? '');
+  await page.waitForFunction(rate, null, { timeout: 60_000 });
   await page.getByRole('img', { name: /^Rate: responses\/s/ }).waitFor();
   assert.deepEqual(await look(page, 'live', { scheme: 'light', viewport: WIDE }), []);
   await page.getByRole('link', { name: 'Results of this run' }).waitFor({ timeout: 120_000 });
@@ -164,7 +163,8 @@ test('a run is started and watched to its end', async (t) => {
   await page.getByRole('cell', { name: /of 1/ }).first().waitFor();
   const [report] = await Promise.all([page.waitForURL(/report$/), page.getByRole('link', { name: 'Full report' }).click()]);
   assert.equal(report, undefined);
-  await page.locator('svg').first().waitFor();
+  // On a machine that is busy the report has no figures, and says so.
+  for (const name of ['Ranking', 'Validity', 'Environment', 'Reproduce']) await page.getByRole('heading', { name }).waitFor();
 });
 
 test('the pages work without JavaScript', async (t) => {
