@@ -18,6 +18,7 @@ pub mod money;
 pub mod redact;
 pub mod request;
 pub mod response;
+pub mod splice;
 pub mod stream;
 pub mod tokens;
 pub mod translate;

@@ -122,7 +122,7 @@ fn push_message(messages: &mut Vec<(String, Vec<Value>)>, role: &str, blocks: Ve
 }
 
 /// The data of a whole event, its lines joined; `None` if it has none.
-fn event_data(event: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn event_data(event: &[u8]) -> Option<Vec<u8>> {
     // The first event of a stream may have a byte order mark.
     let event = event.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(event);
     let lines = event.split(|byte| matches!(byte, b'\n' | b'\r')).filter_map(|line| line.strip_prefix(b"data:"));

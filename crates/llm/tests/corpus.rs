@@ -20,6 +20,7 @@ fn every_file_of_the_corpus() {
     requests.iter().for_each(|body| checks::request(body));
     requests.iter().for_each(|body| checks::cache_key(body));
     streams.iter().for_each(|input| checks::stream(input));
+    streams.iter().for_each(|input| checks::splice(input));
     translations.iter().for_each(|input| checks::translate(input));
 }
 
@@ -53,6 +54,7 @@ proptest! {
     #[test]
     fn changed_streams(input in changed("stream")) {
         checks::stream(&input);
+        checks::splice(&input);
     }
 
     #[test]

@@ -71,12 +71,23 @@ pub struct Model {
     pub attempts: u32,
     /// Longest wait that a provider may request.
     pub retry_after: Duration,
+    /// What becomes of a stream that breaks off after content.
+    pub recover: Recover,
     /// From the request to the first content.
     pub first_token: Option<Duration>,
     /// Between two pieces of a stream.
     pub token_idle: Option<Duration>,
     /// Of the whole exchange.
     pub total: Option<Duration>,
+}
+
+/// What becomes of a stream that breaks off after content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recover {
+    /// It ends with an error event.
+    None,
+    /// Another attempt repeats it and goes on.
+    Splice,
 }
 
 /// A further name of a model.

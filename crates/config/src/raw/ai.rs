@@ -155,9 +155,21 @@ pub struct Model {
     /// Longest `Retry-After` of a provider that is waited for before the same candidate is tried again.
     #[serde(default = "three_seconds")]
     pub retry_after: Time,
+    /// What becomes of a stream that breaks off after content; `none`: it ends with an error event.
+    #[serde(default)]
+    pub recover: OrNone<Recover>,
     /// Deadlines.
     #[serde(default)]
     pub timeouts: ModelTimeouts,
+}
+
+/// How a stream goes on that breaks off after content.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Recover {
+    /// The request is sent again. What repeats the text that the client has, byte for byte, is withheld; what comes behind it goes on. An error event
+    /// where the text differs.
+    Splice,
 }
 
 impl Model {
@@ -168,6 +180,7 @@ impl Model {
             candidates,
             attempts: four(),
             retry_after: three_seconds(),
+            recover: OrNone::None,
             timeouts: ModelTimeouts::default(),
         }
     }

@@ -8,10 +8,10 @@ use llm::api::Family;
 use super::headers::may_edit;
 use super::{Resolver, time};
 use crate::raw;
-use crate::raw::shape::At;
+use crate::raw::shape::{At, OrNone};
 use crate::raw::target::check_path;
 use crate::raw::text::{FieldName, FieldValue};
-use crate::{Ai, Alias, Candidate, Model, ModelId, Provider, ProviderId, ProviderKey, RouteAi, UpstreamId};
+use crate::{Ai, Alias, Candidate, Model, ModelId, Provider, ProviderId, ProviderKey, Recover, RouteAi, UpstreamId};
 
 /// Fields by which clients and providers show who they are; a provider's own are its `keys`.
 const CREDENTIALS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
@@ -134,6 +134,10 @@ impl Resolver<'_> {
             candidates,
             attempts: raw.attempts.get(),
             retry_after: raw.retry_after.0,
+            recover: match raw.recover {
+                OrNone::None => Recover::None,
+                OrNone::Some(raw::Recover::Splice) => Recover::Splice,
+            },
             first_token: time(&raw.timeouts.first_token),
             token_idle: time(&raw.timeouts.token_idle),
             total: time(&raw.timeouts.total),

@@ -2,6 +2,7 @@
 
 use llm::Api;
 use llm::request::{Edits, PrefixHashes, Wanted, scan};
+use llm::splice::Splice;
 use llm::stream::{BodyEnd, EventReader, EventSplitter, Outcome, StreamState};
 use llm::translate::{
     CallIds, ChatToGeminiStream, ChatToMessagesStream, GeminiToChatStream, GeminiToMessagesStream,
@@ -68,6 +69,33 @@ pub fn stream(input: &[u8]) {
     let split = run(api, stream, 1 + usize::from(choice) / 16);
     assert_eq!(whole.0, stream);
     assert_eq!(whole, split);
+}
+
+/// A response that breaks off and is repeated as it was: the first one passes unchanged, and the second one is no other.
+pub fn splice(input: &[u8]) {
+    let Some((&choice, stream)) = input.split_first() else { return };
+    let api = Api::ALL[usize::from(choice) % Api::ALL.len()];
+    let Some(mut splice) = Splice::new(api) else { return };
+    let mut splitter = EventSplitter::new();
+    let (mut at, mut events) = (0, Vec::new());
+    while let Some(piece) = splitter.next(stream, &mut at) {
+        events.push((piece.bytes.to_vec(), piece.last));
+    }
+    events.truncate(events.iter().rposition(|(_, last)| *last).map_or(0, |at| at + 1));
+    let mut out = Vec::new();
+    let mut run = |splice: &mut Splice| {
+        out.clear();
+        events.iter().try_for_each(|(bytes, last)| splice.piece(bytes, *last, &mut out)).map(|()| out.clone())
+    };
+    let sent: Vec<u8> = events.iter().flat_map(|(bytes, _)| bytes.clone()).collect();
+    assert_eq!(run(&mut splice).as_ref(), Ok(&sent), "the first response passes as it is");
+    if splice.can_go_on() {
+        for _ in 0..2 {
+            assert!(splice.has_caught_up());
+            splice.restart();
+            assert!(run(&mut splice).is_ok(), "the same response");
+        }
+    }
 }
 
 /// One request or response in every translation, or one stream in the translation that the first byte chooses, in two splits.

@@ -9,6 +9,7 @@ mod gemini_translation;
 mod inference;
 mod judge;
 mod pass_through;
+mod recover;
 mod redact;
 mod replicas;
 mod rig;

@@ -15,6 +15,7 @@ use super::super::proxy::{kind_of, moment};
 use super::super::stall::Stall;
 use super::super::way::{Reached, Way};
 use super::pick::{pick, prompt_of};
+use super::recover::Begun;
 use super::response::{Response, client_lines};
 use super::{Call, request, span, stream, whole};
 use crate::config::{Candidate, Provider, ProviderKey};
@@ -151,11 +152,16 @@ pub(super) fn row(number: u8) -> &'static str {
     NAMES.get(usize::from(number)).copied().unwrap_or_default()
 }
 
-/// Makes one attempt. `Ok`: the client has its response.
+/// Makes one attempt. `Ok`: the client has its response. `begun`: the part of a stream that it has, with which the attempt must go on.
 ///
 /// # Errors
 /// Why it has not, and what that means.
-pub(super) async fn attempt(x: &mut Exchange<'_>, call: &Call<'_>, turn: &Turn<'_>) -> Result<(), Failed> {
+pub(super) async fn attempt(
+    x: &mut Exchange<'_>,
+    call: &Call<'_>,
+    turn: &Turn<'_>,
+    begun: &mut Option<Box<Begun>>,
+) -> Result<(), Failed> {
     let prompt = prompt_of(x, call, turn);
     let mut lease = pick(x, call, turn, prompt.as_deref()).await?;
     if let Some(prompt) = &prompt {
@@ -171,7 +177,7 @@ pub(super) async fn attempt(x: &mut Exchange<'_>, call: &Call<'_>, turn: &Turn<'
     if is_traced {
         x.scratch.trace.begin_attempt(x.worker.random(), lease.target().address().socket(), clock::turn_ns());
     }
-    let result = on_connection(x, call, turn, &mut lease).await;
+    let result = on_connection(x, call, turn, &mut lease, begun).await;
     if is_traced {
         span::end(x, turn, &result);
     }
@@ -198,6 +204,7 @@ async fn on_connection(
     call: &Call<'_>,
     turn: &Turn<'_>,
     lease: &mut Lease,
+    begun: &mut Option<Box<Begun>>,
 ) -> Result<(), Failed> {
     let target = lease.target().id();
     let mut may_reuse = true;
@@ -211,7 +218,7 @@ async fn on_connection(
         };
         let out = Outgoing::with(std::mem::take(&mut x.scratch.to_upstream));
         let mut up = UpstreamSide::new(stream, out);
-        let result = converse(x, call, turn, lease, &mut up).await;
+        let result = converse(x, call, turn, (&mut *lease, &mut up), begun).await;
         let UpstreamSide { stream, buffer, out, .. } = up;
         let is_reset = stream.http2_upstream().is_some_and(ClientStream::is_reset);
         let is_unprocessed = stream.http2_upstream().is_some_and(ClientStream::is_unprocessed);
@@ -249,8 +256,8 @@ async fn converse(
     x: &mut Exchange<'_>,
     call: &Call<'_>,
     turn: &Turn<'_>,
-    lease: &mut Lease,
-    up: &mut UpstreamSide,
+    (lease, up): (&mut Lease, &mut UpstreamSide),
+    begun: &mut Option<Box<Begun>>,
 ) -> Result<bool, Failed> {
     write_request(x, call, turn, lease, up);
     if let Some(record) = &mut x.ai {
@@ -298,9 +305,9 @@ async fn converse(
         return Err(Failed::fault(Fault::UNEXPECTED_FORM, Some(FailureKind::InvalidReply)));
     }
     let ended = if reply.is_events && call.streams && reply.status == 200 {
-        stream::run(x, call, turn, up, &reply).await?
+        stream::run(x, call, turn, up, &reply, begun).await?
     } else {
-        whole::run(x, call, turn, up, &mut reply).await?
+        whole::run(x, call, turn, up, &mut reply, begun.is_none()).await?
     };
     match ended.failure {
         Some(kind) => lease.failure(kind, moment()),

@@ -80,6 +80,10 @@ fn partition<'n>(
         let value: Cow<'_, str> = identity_value(part, identity?)?;
         sized(&mut out, format!("{part:?}").as_bytes());
         sized(&mut out, value.as_bytes());
+        // The number 1 is not the text "1".
+        if let LimitKey::Claim(path) = part {
+            out.push(u8::from(identity?.claim(path).is_some_and(serde_json::Value::is_string)));
+        }
     }
     Some(out)
 }

@@ -10,6 +10,7 @@ mod pick;
 mod problem;
 mod prompt;
 mod record;
+mod recover;
 mod request;
 mod response;
 mod shared;
@@ -41,6 +42,7 @@ use crate::runtime::deadline::nanos;
 use crate::worker::snapshot::Snapshot;
 use attempt::{Failed, Turn, attempt};
 use problem::{Problem, Stop};
+use recover::Begun;
 
 /// Attempts at one candidate.
 const AT_ONE: u32 = 2;
@@ -190,7 +192,8 @@ fn learn(x: &Exchange<'_>, call: &Call<'_>, state: &AiState) {
 /// Tries candidates until one leads to a response.
 async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> Result<(), Stop> {
     x.scratch.tried.clear();
-    let order = order(call.model, || x.worker.random());
+    let mut order = order(call.model, || x.worker.random());
+    let first = order.first().copied();
     let mut attempts = 0;
     let mut last: Option<Failed> = None;
     let mut refused: Option<Problem> = None;
@@ -198,7 +201,11 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
     let mut more_than = None;
     let least = (call.estimate as f64 * SURE_PART) as u64;
     let mut too_small = 0;
-    'candidates: for (position, &index) in order.iter().enumerate() {
+    // The part of a stream that the client has.
+    let mut begun: Option<Box<Begun>> = None;
+    let mut position = 0;
+    'candidates: while let Some(&index) = order.get(position) {
+        position += 1;
         let candidate = &call.model.candidates[index];
         let provider = &call.snapshot.config().providers[candidate.provider.0];
         if candidate.context.is_some_and(|context| context < least) {
@@ -216,7 +223,7 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
         };
         let health = &state.candidates(call.model_id)[index];
         // The last hope is tried even if it rests.
-        let is_last = position + 1 == order.len() && last.is_none();
+        let is_last = position == order.len() && last.is_none();
         if health.is_out(clock::turn_ns()) && !is_last {
             continue;
         }
@@ -266,7 +273,7 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
                 api,
                 translated: translated.as_deref(),
                 dropped: dropped.clone(),
-                is_first: position == 0,
+                is_first: first == Some(index),
                 adds_usage: adds_usage(call, translated.is_some()),
                 is_elsewhere,
             };
@@ -276,12 +283,12 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
                 record.provider = Some(provider.name.clone());
                 record.served_model = candidate.model.clone();
                 record.key = turn.key.map(|key| key.shown.clone());
-                record.fallback = position > 0;
+                record.fallback = first != Some(index);
                 record.price = candidate.price;
                 record.was_sent = false;
                 record.fault = 0;
             }
-            let result = attempt(x, call, &turn).await;
+            let result = attempt(x, call, &turn, &mut begun).await;
             let number = match &result {
                 Ok(()) => x.ai.as_ref().map_or(0, |record| record.fault),
                 Err(failed) => failed.fault.map_or(0, Fault::number),
@@ -302,13 +309,31 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
                 }
                 Err(failed) => failed,
             };
-            let (Some(fault), Answer::None) = (failed.fault, x.answer) else { return Err(failed.error.into()) };
+            let fault = match failed.fault {
+                Some(fault) if x.answer == Answer::None || begun.is_some() => fault,
+                _ if begun.is_some() && failed.error.reason != Reason::ClientGone => break 'candidates,
+                _ => return Err(failed.error.into()),
+            };
             let rule = fault.rule();
             let hint = failed.retry_after;
             let is_unprocessed = failed.is_unprocessed;
             let is_unknown_model =
                 fault == Fault::UNAUTHORIZED && failed.response.as_ref().is_some_and(|r| r.status == 404);
             last = Some(failed);
+            if begun.as_mut().is_some_and(|begun| std::mem::take(&mut begun.is_open)) {
+                if attempts >= call.model.attempts || !view.spend_retry(super::proxy::moment()) {
+                    break 'candidates;
+                }
+                call.snapshot.upstream_metrics[provider.upstream.0].retried();
+                // Another target, else the next candidate, and the same target last.
+                order.push(index);
+                if at_one < AT_ONE && view.has_untried(&x.scratch.tried, super::proxy::moment()) {
+                    same_key = Some(key);
+                    is_elsewhere = true;
+                    continue;
+                }
+                break;
+            }
             if rule.next == Next::Nothing {
                 break 'candidates;
             }
@@ -361,9 +386,15 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
                 break;
             }
             call.snapshot.upstream_metrics[provider.upstream.0].retried();
-            pause(x, wait, call.total_due).await?;
+            match pause(x, wait, call.total_due).await {
+                Err(Stop::Error(error)) if begun.is_some() && error.reason != Reason::ClientGone => break 'candidates,
+                waited => waited?,
+            }
             same_key = Some(key);
         }
+    }
+    if let Some(begun) = begun {
+        return recover::give_up(x, call, *begun).await;
     }
     Err(match (last, refused) {
         (Some(failed), _) => give_up(x, call, failed).await?,

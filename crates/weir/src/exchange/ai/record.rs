@@ -10,7 +10,7 @@ use super::attempt::row;
 use crate::config::ModelId;
 use crate::error::{Error, Reason};
 use crate::observe::Call;
-use crate::policy::ai::metrics::{End, Request};
+use crate::policy::ai::metrics::{End, Recovered, Request};
 
 /// One call.
 #[derive(Debug, Clone)]
@@ -57,6 +57,8 @@ pub struct Record {
     pub reserved: Option<u64>,
     /// What was replaced in the prompt.
     pub redacted: u64,
+    /// What came of a stream that broke off, where another attempt was to go on.
+    pub recovered: Option<Recovered>,
     /// The first limit of tokens or money that is not enforced and would have refused the call.
     pub would_refuse: Option<Arc<str>>,
 }
@@ -86,6 +88,7 @@ impl Record {
             cost: None,
             reserved: None,
             redacted: 0,
+            recovered: None,
             would_refuse: None,
         }
     }
@@ -132,6 +135,7 @@ impl Record {
             cost: self.cost,
             reserved: self.reserved,
             redacted: self.redacted,
+            recovered: self.recovered.map(Recovered::name),
             tried: &self.tried,
             end: end.name(),
         }

@@ -53,6 +53,7 @@ pub(super) fn client_lines(head: &ResponseHead, buf: &[u8], edits: &Edits, own_i
             || name.eq_ignore_ascii_case(own_id.as_bytes())
             || has_prefix(name, b"x-ratelimit-")
             || has_prefix(name, b"anthropic-ratelimit-")
+            || has_prefix(name, b"anthropic-priority-")
             || has_prefix(name, b"ratelimit")
             || has_prefix(name, b"x-weir-")
             || PRIVATE.iter().any(|private| name.eq_ignore_ascii_case(private.as_bytes()))

@@ -1,17 +1,18 @@
 //! Event streams: nothing is sent before content, and afterwards a stream ends complete or with an error event, never otherwise.
 
 use h1::{BodyDecoder, BodyEvent, BodyKind, encode};
-use llm::error::ApiError;
 use llm::fault::{self, Fault};
 use llm::stream::{BodyEnd, EventReader, EventSplitter, Failure, Handling, Outcome, StreamState};
 
+use super::super::Exchange;
 use super::super::conversation::UpstreamSide;
-use super::super::{Answer, Exchange};
 use super::attempt::{Ended, Failed, Reply, Turn, Waited, read_more};
+use super::recover::{Begun, Broken};
 use super::shared::hand_on;
 use super::translation::StreamTranslation;
-use super::{Call, storable};
+use super::{Call, recover, storable};
 use crate::error::{Error, Reason};
+use crate::policy::ai::metrics::Recovered;
 use crate::runtime::clock;
 use crate::runtime::deadline::nanos;
 use crate::upstream::FailureKind;
@@ -41,6 +42,10 @@ struct Relay<'a> {
     held: Vec<u8>,
     /// The head of the response is written.
     is_begun: bool,
+    /// Another attempt may go on with this stream, or it goes on with another one's.
+    begun: Option<Box<Begun>>,
+    /// The provider's error event, until it is known whether another attempt goes on.
+    own_error: Option<Vec<u8>>,
     /// A piece of a larger event has left, and its end has not.
     in_event: bool,
     event_bytes: u64,
@@ -50,21 +55,33 @@ struct Relay<'a> {
     end: Option<BodyEnd>,
     /// The provider refused the prompt, and the client's API says that with a status.
     is_refused: bool,
+    /// The whole exchange has taken too long.
+    is_too_late: bool,
 }
 
-/// Relays a stream.
+/// Relays a stream, or goes on with the one in `begun`.
 ///
 /// # Errors
-/// Before content, whatever another attempt may mend; later only that the client is gone.
+/// Before content, whatever another attempt may mend; later only that the client is gone, or, with what the client has in `begun`, that another
+/// attempt may go on.
 pub(super) async fn run(
     x: &mut Exchange<'_>,
     call: &Call<'_>,
     turn: &Turn<'_>,
     up: &mut UpstreamSide,
     reply: &Reply,
+    begun: &mut Option<Box<Begun>>,
 ) -> Result<Ended, Failed> {
     let kind = x.scratch.response.body;
     let choices = call.scan.choices(call.body);
+    let mut goes_on = begun.take();
+    if let Some(begun) = &mut goes_on {
+        begun.restart();
+    }
+    let framing = match &goes_on {
+        Some(begun) => begun.framing,
+        None => x.client_framing(call, BodyKind::Chunked),
+    };
     let mut relay = Relay {
         call,
         turn,
@@ -73,14 +90,17 @@ pub(super) async fn run(
         reader: EventReader::new(turn.api),
         state: StreamState::new(turn.api, choices, turn.adds_usage),
         translation: turn.translated.is_some().then(|| StreamTranslation::new(call, turn.api, x.worker.random())),
-        framing: x.client_framing(call, BodyKind::Chunked),
+        framing,
         held: Vec::new(),
-        is_begun: false,
+        is_begun: goes_on.is_some(),
+        begun: goes_on.or_else(|| Begun::watch(call, framing)),
+        own_error: None,
         in_event: false,
         event_bytes: 0,
         delivered: 0,
         end: None,
         is_refused: false,
+        is_too_late: false,
     };
     let mut decoder = BodyDecoder::new(kind);
     let mut ended = kind == BodyKind::None;
@@ -126,14 +146,23 @@ pub(super) async fn run(
             Ok(Waited::Closed) => break BodyEnd::Cut,
             Ok(Waited::Late) => break BodyEnd::Idle,
             Ok(Waited::TooLong) if !relay.is_begun => return Err(Failed::too_long()),
-            Ok(Waited::TooLong) => break BodyEnd::Idle,
+            Ok(Waited::TooLong) => {
+                relay.is_too_late = true;
+                break BodyEnd::Idle;
+            }
             Err(gone) => {
                 relay.count(x, false);
                 return Err(gone);
             }
         }
     };
-    let failure = relay.finish(x, end).await?;
+    let failure = match relay.finish(x, end).await {
+        Ok(failure) => failure,
+        Err(failed) => {
+            *begun = relay.begun.filter(|_| relay.is_begun && failed.error.reason != Reason::ClientGone);
+            return Err(failed);
+        }
+    };
     // The client has all of it. The connection goes on if nothing more than the end of its body comes, and soon.
     let mut behind = relay.state.dropped_bytes();
     let due = clock::turn_ns().saturating_add(END_NS);
@@ -163,6 +192,7 @@ impl Relay<'_> {
     /// Takes bytes of the body; what goes to the client is put into `down.out`.
     fn data(&mut self, x: &mut Exchange<'_>, data: &[u8]) {
         let mut at = 0;
+        let is_whole_wanted = self.translation.is_some() || self.is_repeated();
         while self.end.is_none() {
             // Borrowed from the splitter, which holds nothing while events come whole.
             let Some(piece) = self.splitter.next(data, &mut at) else { return };
@@ -170,7 +200,6 @@ impl Relay<'_> {
             self.event_bytes = if first { 0 } else { self.event_bytes } + bytes.len() as u64;
             self.reader.read(bytes);
             let handling = if !last {
-                let is_whole_wanted = self.translation.is_some();
                 if self.event_bytes > LARGEST_EVENT {
                     self.end = Some(BodyEnd::Cut);
                     return;
@@ -189,6 +218,7 @@ impl Relay<'_> {
             let (is_begun, is_translated) = (self.is_begun, self.translation.is_some());
             let emitted = Emit {
                 translation: self.translation.as_mut(),
+                begun: self.begun.as_deref_mut(),
                 held: &mut self.held,
                 is_begun: &mut self.is_begun,
                 framing: self.framing,
@@ -208,16 +238,12 @@ impl Relay<'_> {
                 }
                 Handling::Drop | Handling::Remove => {}
                 Handling::Fail(failure) => {
-                    // Until then another attempt may take its place.
-                    if is_begun && let Some(lead) = self.call.lead {
-                        lead.broke_off();
-                    }
                     let is_own = matches!(failure, Failure::Error(_)) && !is_translated;
                     // The provider's own error event, and nothing behind it.
                     if is_own && is_begun && last && first {
-                        emitted.push(x, bytes, last, None);
+                        self.own_error = Some(bytes.to_vec());
                         self.in_event = false;
-                    } else if !first {
+                    } else if !first && !is_whole_wanted {
                         self.in_event = true;
                     }
                     self.end = Some(BodyEnd::Proper);
@@ -244,6 +270,9 @@ impl Relay<'_> {
         };
         let fault = fault::of_stream(&outcome, self.state.in_tool_call(), self.state.dropped_bytes());
         self.count(x, matches!(outcome, Outcome::Complete { .. }));
+        if let Some(failed) = self.breaks_off(&outcome, fault) {
+            return Err(failed);
+        }
         match outcome {
             Outcome::Uncommitted(failure) => {
                 let fault = match (end, fault) {
@@ -270,21 +299,31 @@ impl Relay<'_> {
                 if translated.is_err() {
                     return self.fail(x, "upstream_malformed", Fault::MALFORMED_EVENT).await;
                 }
+                if let Some(begun) = &mut self.begun {
+                    let mut new = Vec::new();
+                    if begun.piece(&last, true, &mut new).is_err() || (begun.is_repeated() && !begun.is_whole()) {
+                        begun.differs = true;
+                        return Err(Failed::last(Error::new(Reason::AiCut, "another attempt differs")));
+                    }
+                    last = new;
+                }
                 x.put(self.framing, &last);
                 if let (Some(record), Some(fault)) = (&mut x.ai, fault) {
                     record.fault = fault.number();
                 }
-                storable::mark_stream(self.call, self.state.end_reason(), fault);
-                self.close(x).await.map(|()| None)
-            }
-            Outcome::Failed(Failure::Error(_)) if self.translation.is_none() && !self.in_event => {
-                // The provider's own event was sent.
-                x.log.error = Some(Error::new(Reason::AiCut, "F22"));
-                x.worker.metrics.not_served(Reason::AiCut);
-                if let Some(record) = &mut x.ai {
-                    record.fault = Fault::ERROR_AFTER_CONTENT.number();
+                if self.is_repeated() {
+                    recover::count(x, self.call, Recovered::Complete);
+                } else {
+                    storable::mark_stream(self.call, self.state.end_reason(), fault);
                 }
-                self.close(x).await.map(|()| Some(FailureKind::IncompleteReply))
+                self.begun = None;
+                recover::close(x, self.call, self.framing).await.map(|()| None)
+            }
+            Outcome::Failed(Failure::Error(_)) if self.own_error.is_some() => {
+                let event = self.own_error.take().unwrap_or_default();
+                self.gives_up(x);
+                recover::end_with(x, self.call, self.framing, &event, Fault::ERROR_AFTER_CONTENT).await?;
+                Ok(Some(FailureKind::IncompleteReply))
             }
             Outcome::Failed(failure) => self.fail(x, failure.code(), fault.unwrap_or(Fault::CUT)).await,
         }
@@ -297,46 +336,52 @@ impl Relay<'_> {
         code: &'static str,
         fault: Fault,
     ) -> Result<Option<FailureKind>, Failed> {
-        let error = Failed::fault(fault, None).error;
-        let error = Error::new(Reason::AiCut, error.detail);
         if self.in_event {
+            self.gives_up(x);
+            let error = Error::new(Reason::AiCut, Failed::fault(fault, None).error.detail);
             return Err(Failed { kind: Some(FailureKind::IncompleteReply), ..Failed::last(error) });
         }
-        let message = match code {
-            "upstream_stalled" => "The provider's response stalled before its end",
-            "upstream_malformed" => "The provider's response cannot be read any further",
-            "upstream_error" => "The provider reported an error before the end of its response",
-            _ => "The provider's response broke off before its end",
-        };
-        let own = ApiError { status: 502, code, message, param: None };
-        self.broke_off();
-        x.ensure_request_id();
-        let id = String::from_utf8_lossy(&x.scratch.request_id).into_owned();
-        let event = own.event(self.call.api, &id, self.delivered);
-        x.put(self.framing, &event);
-        x.log.error = Some(error);
-        x.worker.metrics.not_served(error.reason);
-        if let Some(record) = &mut x.ai {
-            record.fault = fault.number();
-        }
+        let delivered = self.delivered();
+        self.gives_up(x);
+        recover::end_with_own(x, self.call, (self.framing, delivered), code, fault).await?;
         let kind = if code == "upstream_stalled" { FailureKind::IdleTimeout } else { FailureKind::IncompleteReply };
-        self.close(x).await.map(|()| Some(kind))
+        Ok(Some(kind))
     }
 
-    async fn close(&mut self, x: &mut Exchange<'_>) -> Result<(), Failed> {
-        if self.framing == BodyKind::Chunked {
-            encode::last_chunk(&mut x.down.out.bytes);
+    /// The client has part of a response, and another attempt may go on with it, or this one went on with something else.
+    fn breaks_off(&mut self, outcome: &Outcome, fault: Option<Fault>) -> Option<Failed> {
+        let delivered = self.delivered();
+        let begun = self.begun.as_mut().filter(|_| self.is_begun)?;
+        begun.delivered = delivered;
+        if begun.differs {
+            return Some(Failed::last(Error::new(Reason::AiCut, "another attempt differs")));
         }
-        self.write(x).await?;
-        x.answer = Answer::Complete;
-        Ok(())
+        let Outcome::Failed(failure) = outcome else { return None };
+        if !begun.may_go_on(failure) || self.is_too_late || self.in_event {
+            return None;
+        }
+        let fault = fault.unwrap_or(Fault::CUT);
+        begun.broke_off(Broken { code: failure.code(), fault, own: self.own_error.take() });
+        let kind = if *failure == Failure::Stalled { FailureKind::IdleTimeout } else { FailureKind::IncompleteReply };
+        Some(Failed::fault(fault, Some(kind)))
     }
 
-    /// What comes last says that the response is not whole.
-    fn broke_off(&self) {
-        if let Some(lead) = self.call.lead {
-            lead.broke_off();
+    /// No attempt goes on with the stream: it ends here, in one way or another.
+    fn gives_up(&mut self, x: &mut Exchange<'_>) {
+        if self.is_repeated() {
+            recover::count(x, self.call, Recovered::Failed);
         }
+        self.begun = None;
+    }
+
+    /// It goes on with what another attempt began.
+    fn is_repeated(&self) -> bool {
+        self.begun.as_ref().is_some_and(|begun| begun.is_repeated())
+    }
+
+    /// Events with content that the client has, about; those that repeat others are not counted again.
+    fn delivered(&self) -> u64 {
+        self.delivered.max(self.begun.as_ref().map_or(0, |begun| begun.delivered))
     }
 
     /// Writes what there is for the client. A call whose client has disconnected costs what was delivered until now.
@@ -359,7 +404,7 @@ impl Relay<'_> {
         if let Some(record) = &mut x.ai
             && self.is_begun
         {
-            record.count(self.state.usage(), self.turn.api, self.delivered, is_complete);
+            record.count(self.state.usage(), self.turn.api, self.delivered(), is_complete);
         }
     }
 }
@@ -367,6 +412,7 @@ impl Relay<'_> {
 /// Where the text of events goes.
 struct Emit<'e> {
     translation: Option<&'e mut StreamTranslation>,
+    begun: Option<&'e mut Begun>,
     held: &'e mut Vec<u8>,
     is_begun: &'e mut bool,
     framing: BodyKind,
@@ -391,6 +437,16 @@ impl Emit<'_> {
                 }
                 dropped = translation.dropped();
                 &translated
+            }
+        };
+        let mut new = Vec::new();
+        let text = match self.begun {
+            None => text,
+            Some(begun) => {
+                if begun.piece(text, last, &mut new).is_err() {
+                    return false;
+                }
+                &new
             }
         };
         if let Some((call, turn, reply)) = head

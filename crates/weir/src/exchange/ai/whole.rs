@@ -30,7 +30,7 @@ enum End {
     Late,
 }
 
-/// Reads a response that is no stream and passes it on.
+/// Reads a response that is no stream and passes it on, unless the client has part of another one.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -40,6 +40,7 @@ pub(super) async fn run(
     turn: &Turn<'_>,
     up: &mut UpstreamSide,
     reply: &mut Reply,
+    may_pass: bool,
 ) -> Result<Ended, Failed> {
     let kind = x.scratch.response.body;
     let mut decoder = BodyDecoder::new(kind);
@@ -105,7 +106,7 @@ pub(super) async fn run(
         }
     };
     let facts = reader.finish();
-    if let Some(record) = &mut x.ai {
+    if let Some(record) = x.ai.as_mut().filter(|_| may_pass) {
         record.first_token_ns = first_ns.map(|first| first.saturating_sub(reply.sent_at));
     }
     if let Some(framing) = passing {
@@ -125,6 +126,7 @@ pub(super) async fn run(
     }
     let response = Response { status: reply.status, lines: std::mem::take(&mut reply.lines), body };
     match judge(call, turn, reply, &facts, end, first_ns.is_some()) {
+        None if !may_pass => Err(Failed::fault(Fault::BAD_REQUEST, None)),
         None => {
             let random = x.worker.random();
             let response = match turn.translated {

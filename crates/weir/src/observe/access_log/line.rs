@@ -165,6 +165,8 @@ pub struct Call<'a> {
     pub reserved: Option<u64>,
     /// What was replaced in the prompt.
     pub redacted: u64,
+    /// What came of a stream that broke off, where another attempt was to go on.
+    pub recovered: Option<&'static str>,
     /// Attempts, in order: `provider/model:F5>other/model:ok`.
     pub tried: &'a str,
     /// How it ended.
@@ -290,6 +292,7 @@ fn call<F: Form>(out: &mut Vec<u8>, ai: &Call<'_>) {
     if ai.redacted > 0 {
         count::<F>(out, name!("ai", "redacted"), ai.redacted);
     }
+    text(out, name!("ai", "recovered"), ai.recovered, NAME);
     text(out, name!("ai", "tried"), Some(ai.tried).filter(|tried| !tried.is_empty()), FIELD);
     text(out, name!("ai", "end"), Some(ai.end), NAME);
     F::close_group(out);

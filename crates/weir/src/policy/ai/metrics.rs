@@ -61,6 +61,30 @@ impl Redacted {
     }
 }
 
+/// What came of a stream that broke off after content, where another attempt was to go on with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recovered {
+    /// The client has a complete response.
+    Complete,
+    /// The attempt said something else.
+    Differs,
+    /// No attempt came so far.
+    Failed,
+}
+
+impl Recovered {
+    const ALL: [Recovered; 3] = [Recovered::Complete, Recovered::Differs, Recovered::Failed];
+
+    /// Name in the log and in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Recovered::Complete => "complete",
+            Recovered::Differs => "differs",
+            Recovered::Failed => "failed",
+        }
+    }
+}
+
 /// Counts of one model at one provider. A call has them from the start, so counting costs one lock that is rarely waited for.
 #[derive(Debug, Default)]
 pub struct Pair(Mutex<Counts>);
@@ -73,6 +97,7 @@ struct Counts {
     /// By route, ingress API and end. A model has few routes.
     requests: Vec<(Arc<str>, [[u64; End::ALL.len()]; Api::ALL.len()])>,
     attempts: [u64; FAULTS],
+    recovered: [u64; Recovered::ALL.len()],
     /// By kind, as reported and as estimated.
     tokens: [[u64; 2]; KINDS.len()],
     /// Millionths.
@@ -85,6 +110,7 @@ impl Default for Counts {
         Counts {
             requests: Vec::new(),
             attempts: [0; FAULTS],
+            recovered: [0; Recovered::ALL.len()],
             tokens: [[0; 2]; KINDS.len()],
             cost: 0,
             first_token: Buckets::default(),
@@ -179,6 +205,11 @@ impl Pair {
         if let Some(count) = self.counts().attempts.get_mut(usize::from(fault)) {
             *count += 1;
         }
+    }
+
+    /// Counts a stream that broke off.
+    pub fn recovered(&self, result: Recovered) {
+        self.counts().recovered[result as usize] += 1;
     }
 
     /// Counts a request.
@@ -295,6 +326,18 @@ impl Counters {
             }
             Ok(())
         })?;
+        out.counter(
+            "weir_ai_recovered",
+            "Streams that broke off after content (`recover`), by what came of them",
+            |s| {
+                for (model, provider, counts) in &all {
+                    for (result, n) in Recovered::ALL.into_iter().zip(counts.recovered).filter(|(_, n)| *n > 0) {
+                        s.add(&[("provider", &**provider), ("model", &**model), ("result", result.name())], n)?;
+                    }
+                }
+                Ok(())
+            },
+        )?;
         out.counter("weir_ai_tokens", "Tokens by kind; estimated where the provider reported none", |s| {
             for (model, provider, counts) in &all {
                 for (kind, by_source) in KINDS.into_iter().zip(counts.tokens) {

@@ -46,6 +46,17 @@ fn tenants_have_partitions_of_their_own() {
     assert_ne!(both("ab", "c"), both("a", "bc"));
 }
 
+#[test]
+fn claims_of_another_type_are_other_claims() {
+    let by_claim = |value: serde_json::Value| {
+        let claims = [("org".to_owned(), value)].into_iter().collect();
+        of("", &[], vec![LimitKey::Claim("org".into())], Some(&Identity { claims, ..Identity::default() }))
+    };
+    assert_ne!(by_claim(1.into()), by_claim("1".into()));
+    assert_ne!(by_claim(true.into()), by_claim("true".into()));
+    assert_eq!(by_claim("1".into()), by_claim("1".into()));
+}
+
 /// Senders whom nobody names cannot be distinguished.
 #[test]
 fn who_lacks_a_part_of_the_identity_has_no_partition() {

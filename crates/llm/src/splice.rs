@@ -1,0 +1,196 @@
+//! A stream that broke off, and another response of the same model that goes on from there.
+//!
+//! The request is sent again. What the second response repeats of what the client has is withheld, as long as it is the same byte for byte; what
+//! comes behind it goes on to the client. A difference ends the attempt ([`Differs`]): two responses are never mixed.
+//!
+//! The text is compared, not its events, which may be cut elsewhere: the text of each choice, of each member of it and of each tool call by itself.
+//! Ids that providers make for a response or a call are not compared; the first ones stay.
+
+mod chat;
+mod messages;
+mod text;
+
+use crate::Api;
+use crate::translate::event_data;
+use chat::Chat;
+use messages::Messages;
+use serde_json::Value;
+
+/// Most bytes of text that are kept of one response: a longer one cannot be gone on with.
+const MOST: usize = 8 << 20;
+
+/// The response says something else than what the client has, or something that cannot be compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Differs;
+
+/// What a client has of a stream.
+#[derive(Debug)]
+pub struct Splice {
+    parts: Parts,
+    /// The response is not the first one.
+    is_repeated: bool,
+    /// What the client has cannot be compared.
+    is_opaque: bool,
+    /// Pieces of an event that is not at its end; `None` if it is too long to be kept.
+    event: Option<Vec<u8>>,
+}
+
+#[derive(Debug)]
+enum Parts {
+    Chat(Chat),
+    Messages(Messages),
+}
+
+impl Splice {
+    /// For a client of this API; `None` if its streams cannot be compared.
+    pub fn new(api: Api) -> Option<Self> {
+        let parts = match api {
+            Api::Chat | Api::Completions => Parts::Chat(Chat::default()),
+            Api::Messages => Parts::Messages(Messages::default()),
+            Api::Responses | Api::Embeddings | Api::Gemini => return None,
+        };
+        Some(Splice { parts, is_repeated: false, is_opaque: false, event: Some(Vec::new()) })
+    }
+
+    /// Takes whole events, or pieces of one, `last` with its end. Appends to `out` what the client gets: of the first response everything, as it is.
+    ///
+    /// # Errors
+    /// The response is another one. What was appended before remains true.
+    pub fn piece(&mut self, bytes: &[u8], last: bool, out: &mut Vec<u8>) -> Result<(), Differs> {
+        if !self.is_repeated {
+            out.extend_from_slice(bytes);
+        }
+        let held = match &mut self.event {
+            Some(held) if held.is_empty() && last => return self.events(bytes, out),
+            Some(held) if held.len() + bytes.len() <= MOST => {
+                held.extend_from_slice(bytes);
+                self.event.take_if(|_| last)
+            }
+            _ if self.is_repeated => return Err(Differs),
+            _ => {
+                self.is_opaque = true;
+                self.event = None;
+                None
+            }
+        };
+        if last {
+            self.event = Some(Vec::new());
+        }
+        self.events(&held.unwrap_or_default(), out)
+    }
+
+    /// A translated event is several, or none.
+    fn events(&mut self, events: &[u8], out: &mut Vec<u8>) -> Result<(), Differs> {
+        events_of(events).try_for_each(|event| self.event(event, out))
+    }
+
+    fn event(&mut self, event: &[u8], out: &mut Vec<u8>) -> Result<(), Differs> {
+        let data = event_data(event);
+        let value = match data.as_deref().map(<[u8]>::trim_ascii) {
+            Some(b"[DONE]") if self.is_repeated && !self.has_caught_up() => return Err(Differs),
+            // Or a comment.
+            None | Some(b"[DONE]") => {
+                if self.is_repeated {
+                    out.extend_from_slice(event);
+                }
+                return Ok(());
+            }
+            Some(data) => serde_json::from_slice::<Value>(data),
+        };
+        if !self.is_repeated {
+            self.is_opaque |= match value {
+                Ok(mut value) => self.take(&mut value).is_err(),
+                Err(_) => true,
+            };
+            return Ok(());
+        }
+        let mut value = value.map_err(|_| Differs)?;
+        match self.take(&mut value)? {
+            New::Nothing => Ok(()),
+            New::Whole | New::Part => {
+                if let Parts::Messages(_) = self.parts {
+                    out.extend_from_slice(b"event: ");
+                    out.extend_from_slice(value["type"].as_str().unwrap_or_default().as_bytes());
+                    out.push(b'\n');
+                }
+                out.extend_from_slice(b"data: ");
+                out.extend_from_slice(value.to_string().as_bytes());
+                out.extend_from_slice(b"\n\n");
+                Ok(())
+            }
+        }
+    }
+
+    fn take(&mut self, event: &mut Value) -> Result<New, Differs> {
+        match &mut self.parts {
+            Parts::Chat(chat) => chat.take(event),
+            Parts::Messages(messages) => messages.take(event),
+        }
+    }
+
+    /// Whether another response can go on from here.
+    pub fn can_go_on(&self) -> bool {
+        !self.is_opaque
+    }
+
+    /// Another response begins.
+    pub fn restart(&mut self) {
+        self.is_repeated = true;
+        self.event = Some(Vec::new());
+        match &mut self.parts {
+            Parts::Chat(chat) => chat.restart(),
+            Parts::Messages(messages) => messages.restart(),
+        }
+    }
+
+    /// Whether the response has repeated all that the client has.
+    pub fn has_caught_up(&self) -> bool {
+        match &self.parts {
+            Parts::Chat(chat) => chat.has_caught_up(),
+            Parts::Messages(messages) => messages.has_caught_up(),
+        }
+    }
+}
+
+/// What of an event the client does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum New {
+    Nothing,
+    /// The event is without what the client has.
+    Part,
+    Whole,
+}
+
+/// Whole events, with their blank lines.
+fn events_of(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        if bytes.is_empty() {
+            return None;
+        }
+        let mut at = 0;
+        let mut is_blank = true;
+        // A line ends with CR LF, LF or CR; an event with an empty one.
+        let end = loop {
+            let Some(byte) = bytes.get(at) else { break bytes.len() };
+            at += 1;
+            let ends = match byte {
+                b'\r' => {
+                    at += usize::from(bytes.get(at) == Some(&b'\n'));
+                    true
+                }
+                b'\n' => true,
+                _ => false,
+            };
+            match ends {
+                true if is_blank && at > 2 => break at,
+                _ => is_blank = ends,
+            }
+        };
+        let (event, rest) = bytes.split_at(end);
+        bytes = rest;
+        Some(event)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! Streams that break off after content, where the model has `recover: splice`: another attempt repeats what the client has, which is withheld, and
+//! goes on from there (`llm::splice`).
+//!
+//! ```text
+//! first attempt ---- breaks off ----> another target, else the next candidate, the same target last
+//!   | complete                          | repeats it, goes on, complete ------> the client has one response
+//!   v                                   | breaks off too ---------------------> once more
+//!  as without `recover`                 | says something else, or none is left -> the error event of the first fault
+//! ```
+
+use h1::{BodyKind, encode};
+use llm::error::ApiError;
+use llm::fault::{self, Fault};
+use llm::splice::{Differs, Splice};
+use llm::stream::Failure;
+
+use super::super::{Answer, Exchange};
+use super::Call;
+use super::attempt::Failed;
+use super::problem::Stop;
+use super::shared::hand_on;
+use crate::config::Recover;
+use crate::error::{Error, Reason};
+use crate::policy::ai::metrics::Recovered;
+
+/// A stream is gone on with so often.
+const MOST_TIMES: u32 = 2;
+
+/// A stream of which the client has a part, or will have.
+pub(super) struct Begun {
+    splice: Splice,
+    /// How its body goes to the client.
+    pub framing: BodyKind,
+    /// Attempts that went on with it.
+    times: u32,
+    /// Events with content that the client has, about.
+    pub delivered: u64,
+    /// Why it broke off first.
+    broken: Option<Broken>,
+    /// The attempt says something else.
+    pub differs: bool,
+    /// It has broken off, and no attempt was made since.
+    pub is_open: bool,
+}
+
+/// Why a stream broke off, as its client is told.
+pub(super) struct Broken {
+    /// Of the error event.
+    pub code: &'static str,
+    /// For the log.
+    pub fault: Fault,
+    /// The provider's own error event.
+    pub own: Option<Vec<u8>>,
+}
+
+impl Begun {
+    /// For the first attempt; `None` if nothing could go on with it.
+    pub(super) fn watch(call: &Call<'_>, framing: BodyKind) -> Option<Box<Self>> {
+        let splice = Some(call.model.recover).filter(|recover| *recover == Recover::Splice);
+        let splice = splice.and_then(|_| Splice::new(call.api))?;
+        Some(Box::new(Begun { splice, framing, times: 0, delivered: 0, broken: None, differs: false, is_open: false }))
+    }
+
+    /// Another attempt has a stream, which must go on with this one.
+    pub(super) fn restart(&mut self) {
+        self.times += 1;
+        self.splice.restart();
+    }
+
+    /// Whether an attempt goes on with what another one began.
+    pub(super) fn is_repeated(&self) -> bool {
+        self.times > 0
+    }
+
+    /// Takes bytes of an event, `last` with its end; appends what the client gets.
+    ///
+    /// # Errors
+    /// The attempt says something else than the one before.
+    pub(super) fn piece(&mut self, bytes: &[u8], last: bool, out: &mut Vec<u8>) -> Result<(), Differs> {
+        let taken = self.splice.piece(bytes, last, out);
+        self.differs |= taken.is_err();
+        taken
+    }
+
+    /// Whether the client has a whole response at the end of this attempt.
+    pub(super) fn is_whole(&self) -> bool {
+        !self.differs && self.splice.has_caught_up()
+    }
+
+    /// Whether another attempt may go on after this failure.
+    pub(super) fn may_go_on(&self, failure: &Failure) -> bool {
+        let is_passing = match failure {
+            Failure::Cut | Failure::Stalled | Failure::Malformed => true,
+            Failure::Error(error) => {
+                matches!(fault::of_error(error, None, None), Fault::SERVER_ERROR | Fault::OVERLOADED)
+            }
+        };
+        is_passing && self.times < MOST_TIMES && self.splice.can_go_on()
+    }
+
+    /// The stream broke off; the first reason stays.
+    pub(super) fn broke_off(&mut self, broken: Broken) {
+        self.broken.get_or_insert(broken);
+        self.is_open = true;
+    }
+}
+
+/// No attempt went on with the stream: it ends as it would have ended without any.
+///
+/// # Errors
+/// The client has disconnected.
+pub(super) async fn give_up(x: &mut Exchange<'_>, call: &Call<'_>, begun: Begun) -> Result<(), Stop> {
+    let result = if begun.differs { Recovered::Differs } else { Recovered::Failed };
+    count(x, call, result);
+    let broken = begun.broken.unwrap_or(Broken { code: "upstream_cut", fault: Fault::CUT, own: None });
+    let ended = match broken.own {
+        Some(event) => end_with(x, call, begun.framing, &event, broken.fault).await,
+        None => end_with_own(x, call, (begun.framing, begun.delivered), broken.code, broken.fault).await,
+    };
+    ended.map_err(|failed| failed.error.into())
+}
+
+/// Counts what came of a stream that broke off.
+pub(super) fn count(x: &mut Exchange<'_>, call: &Call<'_>, result: Recovered) {
+    if let Some(record) = &mut x.ai {
+        record.recovered = Some(result);
+        call.snapshot.generation.ai.pair(call.model_id, record.candidate).recovered(result);
+    }
+}
+
+/// Ends a client's stream with the gateway's error event; `delivered`: events with content before it.
+///
+/// # Errors
+/// The client has disconnected.
+pub(super) async fn end_with_own(
+    x: &mut Exchange<'_>,
+    call: &Call<'_>,
+    (framing, delivered): (BodyKind, u64),
+    code: &'static str,
+    fault: Fault,
+) -> Result<(), Failed> {
+    let message = match code {
+        "upstream_stalled" => "The provider's response stalled before its end",
+        "upstream_malformed" => "The provider's response cannot be read any further",
+        "upstream_error" => "The provider reported an error before the end of its response",
+        _ => "The provider's response broke off before its end",
+    };
+    let own = ApiError { status: 502, code, message, param: None };
+    x.ensure_request_id();
+    let id = String::from_utf8_lossy(&x.scratch.request_id).into_owned();
+    let event = own.event(call.api, &id, delivered);
+    end_with(x, call, framing, &event, fault).await
+}
+
+/// Ends a client's stream with an error event.
+///
+/// # Errors
+/// The client has disconnected.
+pub(super) async fn end_with(
+    x: &mut Exchange<'_>,
+    call: &Call<'_>,
+    framing: BodyKind,
+    event: &[u8],
+    fault: Fault,
+) -> Result<(), Failed> {
+    if let Some(lead) = call.lead {
+        lead.broke_off();
+    }
+    x.put(framing, event);
+    x.log.error = Some(Error::new(Reason::AiCut, Failed::fault(fault, None).error.detail));
+    x.worker.metrics.not_served(Reason::AiCut);
+    if let Some(record) = &mut x.ai {
+        record.fault = fault.number();
+    }
+    close(x, call, framing).await
+}
+
+/// Ends the body of a client's stream.
+///
+/// # Errors
+/// The client has disconnected.
+pub(super) async fn close(x: &mut Exchange<'_>, call: &Call<'_>, framing: BodyKind) -> Result<(), Failed> {
+    if framing == BodyKind::Chunked {
+        encode::last_chunk(&mut x.down.out.bytes);
+    }
+    match call.lead {
+        Some(lead) => hand_on(x, call, lead, true).await?,
+        None => x.send_put(&[]).await.map_err(Failed::last)?,
+    }
+    x.answer = Answer::Complete;
+    Ok(())
+}
