@@ -71,7 +71,7 @@ pub struct Model {
     pub attempts: u32,
     /// Longest wait that a provider may request.
     pub retry_after: Duration,
-    /// What becomes of a stream that breaks off after content.
+    /// How a stream is treated that breaks off after content.
     pub recover: Recover,
     /// From the request to the first content.
     pub first_token: Option<Duration>,
@@ -81,7 +81,7 @@ pub struct Model {
     pub total: Option<Duration>,
 }
 
-/// What becomes of a stream that breaks off after content.
+/// How a stream is treated that breaks off after content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recover {
     /// It ends with an error event.

@@ -155,7 +155,7 @@ pub struct Model {
     /// Longest `Retry-After` of a provider that is waited for before the same candidate is tried again.
     #[serde(default = "three_seconds")]
     pub retry_after: Time,
-    /// What becomes of a stream that breaks off after content; `none`: it ends with an error event.
+    /// How a stream is treated that breaks off after content; `none`: it ends with an error event.
     #[serde(default)]
     pub recover: OrNone<Recover>,
     /// Deadlines.

@@ -23,7 +23,7 @@ use crate::config::Recover;
 use crate::error::{Error, Reason};
 use crate::policy::ai::metrics::Recovered;
 
-/// A stream is gone on with so often.
+/// A stream is continued so often.
 const MOST_TIMES: u32 = 2;
 
 /// A stream of which the client has a part, or will have.

@@ -78,7 +78,7 @@ fn a_whole_response_without_usage_is_charged_by_its_size() {
     }
     assert!((2..10).contains(&statuses.len()), "{statuses:?}");
     let lines = wait_for_calls(&weir, statuses.len());
-    // Lines of two workers may stand in either order.
+    // Lines of two workers may come in either order.
     let ai = &lines.iter().find(|line| line["status"] == 200).expect("a served call")["ai"];
     assert_eq!(ai["estimated"], true, "{ai}");
     // The simulator's tokens are words; what surrounds them is counted too.
