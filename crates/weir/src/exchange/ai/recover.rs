@@ -82,11 +82,6 @@ impl Begun {
         taken
     }
 
-    /// Whether the client has a whole response at the end of this attempt.
-    pub(super) fn is_whole(&self) -> bool {
-        !self.differs && self.splice.has_caught_up()
-    }
-
     /// Whether another attempt may go on after this failure.
     pub(super) fn may_go_on(&self, failure: &Failure) -> bool {
         let is_passing = match failure {

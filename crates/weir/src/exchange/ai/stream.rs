@@ -301,8 +301,7 @@ impl Relay<'_> {
                 }
                 if let Some(begun) = &mut self.begun {
                     let mut new = Vec::new();
-                    if begun.piece(&last, true, &mut new).is_err() || (begun.is_repeated() && !begun.is_whole()) {
-                        begun.differs = true;
+                    if begun.piece(&last, true, &mut new).is_err() {
                         return Err(Failed::last(Error::new(Reason::AiCut, "another attempt differs")));
                     }
                     last = new;
