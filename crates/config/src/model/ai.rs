@@ -142,6 +142,8 @@ pub struct RouteAi {
     pub default_model: Option<ModelId>,
     /// Upstreams of all candidates, each once.
     pub upstreams: Vec<UpstreamId>,
+    /// How long a stream may have no content before a comment is sent.
+    pub heartbeat: Option<Duration>,
     /// What is replaced in prompts.
     pub redact: Vec<llm::redact::Pattern>,
 }

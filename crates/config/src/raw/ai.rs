@@ -237,13 +237,15 @@ impl Default for ModelTimeouts {
 
 /// What an AI route serves.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields, expecting = "a mapping of `models`, `default_model` and `redact`")]
+#[serde(default, deny_unknown_fields, expecting = "a mapping of `models`, `default_model`, `heartbeat` and `redact`")]
 pub struct RouteAi {
     /// Models that the route serves; absent: all of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<At<String>>,
     /// Model for requests that name one which no model of the route has, or none.
     pub default_model: OrNone<At<String>>,
+    /// After so long without content a stream begins with a comment, and has further ones until there is content.
+    pub heartbeat: OrNone<Time>,
     /// Personal data that is replaced in prompts before a provider sees them, in this order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub redact: Vec<Redaction>,

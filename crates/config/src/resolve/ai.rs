@@ -224,6 +224,6 @@ impl Resolver<'_> {
             }
         }
         let redact = raw.redact.iter().map(|redaction| redaction.0.clone()).collect();
-        RouteAi { models, default_model, upstreams, redact }
+        RouteAi { models, default_model, upstreams, heartbeat: time(&raw.heartbeat), redact }
     }
 }

@@ -24,6 +24,7 @@ use llm::error::ApiError;
 use super::super::stall::Stall;
 use super::super::{Answer, Exchange};
 use super::cache_key::key_of;
+use super::heartbeat::{self, Heartbeat};
 use super::problem::Stop;
 use super::{Call, budget, pause, shared};
 use crate::error::{Error, Reason};
@@ -37,6 +38,7 @@ use crate::policy::cache::key::KeyRef;
 use crate::policy::cache::recording::{Part, Player};
 use crate::policy::cache::rules::status::{self, Outcome};
 use crate::policy::cache::rules::{Fwd, Terms};
+use crate::policy::limit::budget::Reservation;
 use crate::runtime::clock;
 
 /// A request waits for so many calls of others that come to nothing; then it makes its own.
@@ -57,6 +59,18 @@ pub(super) async fn run(
     cache: &Rc<RouteCache>,
     held: &mut Held,
 ) -> Option<Result<(), Stop>> {
+    let mut heartbeat = Heartbeat::new(call);
+    let result = look_up(x, call, cache, held, &mut heartbeat).await?;
+    Some(heartbeat.finish(x, call, result).await)
+}
+
+async fn look_up(
+    x: &mut Exchange<'_>,
+    call: &Call<'_>,
+    cache: &Rc<RouteCache>,
+    held: &mut Held,
+    heartbeat: &mut Heartbeat,
+) -> Option<Result<(), Stop>> {
     let Some(key) = key_of(x, call, cache) else {
         cache.metrics.bypassed();
         note(x, call, CacheResult::Bypass);
@@ -67,25 +81,25 @@ pub(super) async fn run(
     for waits in 0.. {
         let key = KeyRef::of(&key);
         if let Some(entry) = cache.find_call(key) {
-            return Some(hit(x, call, cache, &entry).await);
+            return Some(hit(x, call, cache, &entry, heartbeat).await);
         }
         let reader = match CallLead::join(cache, key, &call.model.name) {
             Ok((lead, reader)) => {
                 // The one before may have stored it between the two lines above.
                 if let Some(entry) = cache.find_call(key) {
                     lead.found(entry.clone());
-                    return Some(hit(x, call, cache, &entry).await);
+                    return Some(hit(x, call, cache, &entry, heartbeat).await);
                 }
-                return Some(self::lead(x, call, cache, (lead, reader), held).await);
+                return Some(self::lead(x, call, cache, (lead, reader), held, heartbeat).await);
             }
             Err(reader) => reader,
         };
         if waits == MOST_WAITS {
             break;
         }
-        match follow(x, call, cache, &reader).await {
+        match follow(x, call, cache, &reader, heartbeat).await {
             Followed::Served(result) => return Some(result.map_err(Stop::Error)),
-            Followed::Found(entry) => return Some(hit(x, call, cache, &entry).await),
+            Followed::Found(entry) => return Some(hit(x, call, cache, &entry, heartbeat).await),
             Followed::Failed(Some(error)) if has_failed => {
                 miss(x, call, cache);
                 return Some(Err(error.into()));
@@ -95,6 +109,9 @@ pub(super) async fn run(
     }
     miss(x, call, cache);
     x.cache.told = Some(forwarded(Fwd::Miss, Some(false)));
+    if call.heartbeat.is_some() {
+        return Some(heartbeat::alone(x, call, held, heartbeat).await);
+    }
     None
 }
 
@@ -119,26 +136,48 @@ async fn lead(
     cache: &Rc<RouteCache>,
     (lead, reader): (CallLead, Reader),
     held: &mut Held,
+    heartbeat: &mut Heartbeat,
 ) -> Result<(), Stop> {
     if cache.remote.is_some()
         && let Some(entry) = cache.recall_call(lead.key()).await
     {
         lead.found(entry.clone());
-        return hit(x, call, cache, &entry).await;
+        return hit(x, call, cache, &entry, heartbeat).await;
     }
     miss(x, call, cache);
     // Before others wait for it: the limits of another client may let the call pass.
     let reservation = budget::reserve(x, call).await?;
+    serve(x, call, Some(cache), (lead, reader), reservation, held, heartbeat).await
+}
+
+/// Has a call made by an exchange of its own, and sends its response to the client that caused it.
+///
+/// # Errors
+/// Why there is none.
+pub(super) async fn serve(
+    x: &mut Exchange<'_>,
+    call: &Call<'_>,
+    cache: Option<&Rc<RouteCache>>,
+    (lead, reader): (CallLead, Reader),
+    reservation: Option<Reservation>,
+    held: &mut Held,
+    heartbeat: &mut Heartbeat,
+) -> Result<(), Stop> {
     let fill = lead.fill().clone();
     // The body is in memory until the call is over, and until this client has its response.
     let room = Rc::new(std::mem::replace(held, call.snapshot.generation.ai.hold()));
     let mut reported = shared::begin(x, call, lead, room.clone(), reservation)?;
-    let served = match progress(x, call, &reader).await {
+    let started = progress(x, call, &reader, heartbeat).await;
+    let has_begun = matches!(started, Ok(Started::Begun(_)));
+    let served = match started {
         Ok(Started::Begun(head)) => {
             let outcome = forwarded(Fwd::UriMiss, None);
-            deliver(x, call, cache, (&*head, &reader), outcome).await
+            deliver(x, call, cache, (&*head, &reader), outcome, heartbeat).await
         }
-        Ok(Started::Found(entry)) => return hit(x, call, cache, &entry).await,
+        Ok(Started::Found(entry)) => match cache {
+            Some(cache) => return hit(x, call, cache, &entry, heartbeat).await,
+            None => Err(Reason::SharedFetchFailed.into()),
+        },
         // The report says why.
         Ok(Started::Failed(_)) => Err(Reason::SharedFetchFailed.into()),
         Err(error) => Err(error),
@@ -156,8 +195,9 @@ async fn lead(
     match served {
         _ if is_gone => Err(Reason::ClientGone.into()),
         Ok(()) => Ok(()),
-        Err(error) if x.answer != Answer::None => Err(report.result.err().unwrap_or(Stop::Error(error))),
+        Err(error) if has_begun => Err(report.result.err().unwrap_or(Stop::Error(error))),
         Err(error) => match report.refusal.take() {
+            Some(refusal) if heartbeat.refuse(x, call, &refusal).await? => Ok(()),
             Some(refusal) => send_refusal(x, &refusal).await,
             None => Err(report.result.err().unwrap_or(Stop::Error(error))),
         },
@@ -190,14 +230,20 @@ enum Followed {
     Failed(Option<Error>),
 }
 
-async fn follow(x: &mut Exchange<'_>, call: &Call<'_>, cache: &RouteCache, reader: &Reader) -> Followed {
-    match progress(x, call, reader).await {
+async fn follow(
+    x: &mut Exchange<'_>,
+    call: &Call<'_>,
+    cache: &Rc<RouteCache>,
+    reader: &Reader,
+    heartbeat: &mut Heartbeat,
+) -> Followed {
+    match progress(x, call, reader, heartbeat).await {
         Ok(Started::Begun(head)) => {
             cache.metrics.miss();
             cache.metrics.coalesced();
             note(x, call, CacheResult::Coalesced);
             let outcome = forwarded(Fwd::UriMiss, Some(true));
-            Followed::Served(deliver(x, call, cache, (&*head, reader), outcome).await)
+            Followed::Served(deliver(x, call, Some(cache), (&*head, reader), outcome, heartbeat).await)
         }
         Ok(Started::Found(entry)) => Followed::Found(entry),
         Ok(Started::Failed(error)) => Followed::Failed(error),
@@ -215,39 +261,55 @@ enum Started {
     Failed(Option<Error>),
 }
 
-/// Waits until a call begins to have a response.
-async fn progress(x: &mut Exchange<'_>, call: &Call<'_>, reader: &Reader) -> Result<Started, Error> {
-    x.stalls.change(Stall::UpstreamHead);
-    x.down.deadline.set_at(call.total_due);
-    poll_fn(|cx| {
-        if let Poll::Ready(progress) = reader.poll_progress(Some(cx)) {
-            return Poll::Ready(Ok(match progress {
-                Progress::Begun(head) => Started::Begun(head),
-                Progress::Whole(entry) => Started::Begun(entry.head),
-                Progress::Found(entry) => Started::Found(entry),
-                Progress::Broken(error) => Started::Failed(error),
-                Progress::StandsIn(_) | Progress::Apart { .. } => Started::Failed(None),
-            }));
+/// Waits until a call begins to have a response, with heartbeats for the client.
+async fn progress(
+    x: &mut Exchange<'_>,
+    call: &Call<'_>,
+    reader: &Reader,
+    heartbeat: &mut Heartbeat,
+) -> Result<Started, Error> {
+    loop {
+        x.stalls.change(Stall::UpstreamHead);
+        let due = heartbeat.due().min(call.total_due);
+        x.down.deadline.set_at(due);
+        let waited = poll_fn(|cx| {
+            if let Poll::Ready(progress) = reader.poll_progress(Some(cx)) {
+                return Poll::Ready(Ok(Some(match progress {
+                    Progress::Begun(head) => Started::Begun(head),
+                    Progress::Whole(entry) => Started::Begun(entry.head),
+                    Progress::Found(entry) => Started::Found(entry),
+                    Progress::Broken(error) => Started::Failed(error),
+                    Progress::StandsIn(_) | Progress::Apart { .. } => Started::Failed(None),
+                })));
+            }
+            if x.down.poll_gone(cx, &x.worker.buffers).is_ready() {
+                return Poll::Ready(Err(Reason::ClientGone));
+            }
+            match x.down.deadline.poll_passed(cx) {
+                true if due == call.total_due => Poll::Ready(Err(Reason::TotalTimeout)),
+                true => Poll::Ready(Ok(None)),
+                false => Poll::Pending,
+            }
+        });
+        match waited.await? {
+            Some(started) => return Ok(started),
+            None => heartbeat.beat(x, call).await?,
         }
-        if x.down.poll_gone(cx, &x.worker.buffers).is_ready() {
-            return Poll::Ready(Err(Reason::ClientGone.into()));
-        }
-        match x.down.deadline.poll_passed(cx) {
-            true => Poll::Ready(Err(Reason::TotalTimeout.into())),
-            false => Poll::Pending,
-        }
-    })
-    .await
+    }
 }
 
-/// Writes the head of a response; returns how its body goes to this client.
+/// Writes the head of a response, unless heartbeats have begun it; returns how its body goes to this client.
 fn write_head(
     x: &mut Exchange<'_>,
-    cache: &RouteCache,
+    cache: Option<&Rc<RouteCache>>,
     head: &Head,
     terms: Option<&Terms>,
     outcome: Outcome,
+    heartbeat: &Heartbeat,
 ) -> BodyKind {
+    if let Some(framing) = heartbeat.framing() {
+        return framing;
+    }
     let framing = match (head.length, x.scratch.request.version) {
         (Some(0), _) => BodyKind::None,
         (Some(length), _) => BodyKind::Length(length),
@@ -260,17 +322,25 @@ fn write_head(
     encode::status_line(out, status, encode::reason(status).as_bytes());
     out.extend_from_slice(client_lines(head));
     clock::date_line(out);
-    status::write(cache.policy.headers, outcome, terms, clock::unix_ms(), NAME, out);
+    if let Some(cache) = cache {
+        status::write(cache.policy.headers, outcome, terms, clock::unix_ms(), NAME, out);
+    }
     x.end_head(status, framing);
     framing
 }
 
 /// Replays a stored response.
-async fn hit(x: &mut Exchange<'_>, call: &Call<'_>, cache: &RouteCache, entry: &Entry) -> Result<(), Stop> {
+async fn hit(
+    x: &mut Exchange<'_>,
+    call: &Call<'_>,
+    cache: &Rc<RouteCache>,
+    entry: &Entry,
+    heartbeat: &Heartbeat,
+) -> Result<(), Stop> {
     cache.metrics.hit();
     note(x, call, CacheResult::Hit);
     let head = &entry.head;
-    let framing = write_head(x, cache, head, Some(&cache.cache.terms(entry)), Outcome::Hit);
+    let framing = write_head(x, Some(cache), head, Some(&cache.cache.terms(entry)), Outcome::Hit, heartbeat);
     let is_paced = head.length.is_none() && cache.cache.settings.calls().is_some_and(|calls| calls.is_paced);
     let mut player = Player::default();
     let mut rest = entry.body();
@@ -300,11 +370,12 @@ async fn hit(x: &mut Exchange<'_>, call: &Call<'_>, cache: &RouteCache, entry: &
 async fn deliver(
     x: &mut Exchange<'_>,
     call: &Call<'_>,
-    cache: &RouteCache,
+    cache: Option<&Rc<RouteCache>>,
     (head, reader): (&Head, &Reader),
     outcome: Outcome,
+    heartbeat: &Heartbeat,
 ) -> Result<(), Error> {
-    let framing = write_head(x, cache, head, None, outcome);
+    let framing = write_head(x, cache, head, None, outcome, heartbeat);
     let mut player = Player::default();
     loop {
         let (bytes, is_last) = match next_piece(x, reader).await? {

@@ -5,6 +5,7 @@ mod attempt;
 mod budget;
 mod cache_key;
 mod cached;
+mod heartbeat;
 mod models;
 mod pick;
 mod problem;
@@ -71,8 +72,10 @@ pub struct Call<'a> {
     estimate: u64,
     /// End of the exchange, in nanoseconds since process start.
     total_due: u64,
-    /// For all that wait for the response, where a cache has the call made.
+    /// For all that wait for the response, where another exchange makes the call.
     lead: Option<&'a CallLead>,
+    /// Comments are due after so long without content.
+    heartbeat: Option<Duration>,
 }
 
 impl Call<'_> {
@@ -165,12 +168,16 @@ async fn serve(
         estimate,
         total_due: total,
         lead: None,
+        heartbeat: action.heartbeat.filter(|_| streams),
     };
     if let Some(cache) = &snapshot.routes[route.0].cache {
         // Boxed, so that calls without a cache carry nothing of it.
         if let Some(result) = Box::pin(cached::run(x, &call, cache, &mut held)).await {
             return result;
         }
+    }
+    if call.heartbeat.is_some() {
+        return Box::pin(heartbeat::run(x, &call, &mut held)).await;
     }
     let reservation = budget::reserve(x, &call).await?;
     let result = candidates(x, &call, state).await;

@@ -183,6 +183,7 @@ async fn serve(mut x: Exchange<'_>, job: Job) {
         estimate: job.estimate,
         total_due: job.total_due,
         lead: Some(&lead),
+        heartbeat: None,
     };
     let state = &snapshot.generation.ai;
     let result = match is_read {

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use h1::encode;
 
 use super::entry::{Entry, Head};
-use super::fill::{Fill, Reader};
+use super::fill::{Budget, Fill, Reader};
 use super::flights::{Began, Joined};
 use super::key::{Key, KeyRef};
 use super::recording::{self, Mark};
@@ -40,7 +40,8 @@ pub struct Refusal {
 
 /// The part of the one who calls the provider for all. Dropped before it came to a result, it lets those who wait try for themselves.
 pub struct CallLead {
-    cache: Rc<RouteCache>,
+    /// `None` for a call that nobody else can join, and whose response is not kept.
+    cache: Option<Rc<RouteCache>>,
     fill: Arc<Fill>,
     key: Key,
     /// Whether others find the call.
@@ -70,28 +71,43 @@ impl CallLead {
         match state.flights.join(key, bounds, began, &state.invalidated) {
             Joined::Follow(reader) => Err(reader),
             Joined::Lead { fill, key, is_known } => {
-                let reader = fill.first_reader();
-                let lead = CallLead {
-                    cache: cache.clone(),
-                    fill,
-                    key,
-                    is_known: Cell::new(is_known),
-                    began,
-                    model: model.clone(),
-                    head: RefCell::default(),
-                    last_ns: Cell::new(clock::turn_ns()),
-                    may_be_stored: Cell::new(false),
-                    has_failed: Cell::new(false),
-                    is_settled: Cell::new(false),
-                    refusal: RefCell::default(),
-                };
-                Ok((lead, reader))
+                Ok(Self::new((Some(cache.clone()), is_known), (fill, key), began, model))
             }
         }
     }
 
-    fn state(&self) -> &State {
-        &self.cache.cache.state
+    /// The leader of a call for one client, with its reader: nothing is kept for others.
+    pub fn alone(model: &Arc<str>) -> (Self, Reader) {
+        let fill = Fill::new(0, Budget::new(0));
+        Self::new((None, false), (fill, KeyRef::of(&[]).to_key()), Began::default(), model)
+    }
+
+    fn new(
+        (cache, is_known): (Option<Rc<RouteCache>>, bool),
+        (fill, key): (Arc<Fill>, Key),
+        began: Began,
+        model: &Arc<str>,
+    ) -> (Self, Reader) {
+        let reader = fill.first_reader();
+        let lead = CallLead {
+            cache,
+            fill,
+            key,
+            is_known: Cell::new(is_known),
+            began,
+            model: model.clone(),
+            head: RefCell::default(),
+            last_ns: Cell::new(clock::turn_ns()),
+            may_be_stored: Cell::new(false),
+            has_failed: Cell::new(false),
+            is_settled: Cell::new(false),
+            refusal: RefCell::default(),
+        };
+        (lead, reader)
+    }
+
+    fn state(&self) -> Option<&State> {
+        self.cache.as_ref().map(|cache| &*cache.cache.state)
     }
 
     /// Its key.
@@ -106,8 +122,9 @@ impl CallLead {
 
     /// The response begins: from now on no other attempt can take its place. `length` of the body where it is whole.
     pub fn begin(&self, status: u16, lines: &[u8], length: Option<u64>) {
-        let settings = &self.cache.cache.settings;
-        let ttl = settings.calls().map_or(0, |calls| u64::try_from(calls.ttl.as_millis()).unwrap_or(u64::MAX));
+        let settings = self.cache.as_ref().map(|cache| &cache.cache.settings);
+        let calls = settings.and_then(|settings| settings.calls());
+        let ttl = calls.map_or(0, |calls| u64::try_from(calls.ttl.as_millis()).unwrap_or(u64::MAX));
         let terms = Terms {
             status,
             received_ms: clock::unix_ms(),
@@ -129,7 +146,7 @@ impl CallLead {
         encode::field(&mut fields, TAG, self.model.as_bytes());
         fields.extend_from_slice(lines);
         let filed = (self.key.clone(), None);
-        let (edits, tags) = (Edits::default(), &settings.tags);
+        let (edits, tags) = (Edits::default(), settings.map_or(&[][..], |settings| &settings.tags));
         let head = Head::new((terms, Class::Post), (&fields[..], &[][..]), length, filed, self.began, &edits, tags);
         let head = Arc::new(head);
         *self.head.borrow_mut() = Some(head.clone());
@@ -188,19 +205,24 @@ impl CallLead {
 
     /// The response is at its end, complete or with an event that says what is missing. It is stored if it may be.
     pub fn end(&self) {
+        let Some(cache) = &self.cache else {
+            self.settle();
+            self.fill.end();
+            return;
+        };
         let head = self.head.borrow().clone();
         let may_be_stored = self.may_be_stored.get() && !self.has_failed.get();
         let body = if may_be_stored { self.fill.take_body() } else { None };
         let (Some(head), Some(body)) = (head, body) else {
-            self.cache.metrics.uncacheable();
+            cache.metrics.uncacheable();
             self.settle();
             self.fill.end();
             return;
         };
         let entry = Entry::new(head, body);
-        if self.store(&entry) {
-            self.cache.metrics.stored();
-            self.cache.remember(&self.key, &entry);
+        if self.store(cache, &entry) {
+            cache.metrics.stored();
+            cache.remember(&self.key, &entry);
         }
         self.settle();
         self.fill.complete(entry);
@@ -208,7 +230,9 @@ impl CallLead {
 
     /// L2 had it.
     pub fn found(self, entry: Entry) {
-        self.store(&entry);
+        if let Some(cache) = &self.cache {
+            self.store(cache, &entry);
+        }
         self.settle();
         self.fill.found(entry);
     }
@@ -220,28 +244,29 @@ impl CallLead {
     }
 
     /// Keeps a response, unless it was purged since the call began. Returns whether it did, or would if there were a memory store.
-    fn store(&self, entry: &Entry) -> bool {
-        let is_purged = || self.state().purges.covers_since(self.began.purges, entry);
+    fn store(&self, cache: &RouteCache, entry: &Entry) -> bool {
+        let state = &cache.cache.state;
+        let is_purged = || state.purges.covers_since(self.began.purges, entry);
         if is_purged() {
             return false;
         }
-        if self.cache.cache.has_memory() {
-            let memory = &self.state().memory;
+        if cache.cache.has_memory() {
+            let memory = &state.memory;
             memory.put(self.key.clone(), Slot::Answer(entry.clone()));
             // A purge that ran between the question and the line above looked through a store without it.
             if is_purged() {
                 memory.remove_answer(&self.key, entry);
                 return false;
             }
-            self.state().stores.fetch_add(1, Ordering::Release);
+            state.stores.fetch_add(1, Ordering::Release);
         }
         true
     }
 
     /// Nobody joins any more.
     fn settle(&self) {
-        if self.is_known.take() {
-            self.state().flights.leave(&self.key, &self.fill);
+        if let (true, Some(state)) = (self.is_known.take(), self.state()) {
+            state.flights.leave(&self.key, &self.fill);
         }
         self.is_settled.set(true);
     }

@@ -1,0 +1,174 @@
+//! Comments on a stream that has no content yet (`heartbeat` of a route), so that nothing between gateway and client takes the connection for dead.
+//!
+//! The first one commits the client to a status of 200, but to no attempt: the call is made by an exchange of its own (`shared.rs`), and this one
+//! waits for its response. What goes wrong after the first comment is told by an error event.
+
+use std::time::Duration;
+
+use h1::{BodyKind, encode};
+use llm::error::ApiError;
+use serde_json::Value;
+
+use super::super::{Answer, Exchange};
+use super::problem::Stop;
+use super::recover::close;
+use super::{Call, budget, cached};
+use crate::error::{Error, Reason};
+use crate::http::edits::write_edits;
+use crate::policy::ai::Held;
+use crate::policy::cache::calls::{CallLead, Refusal};
+use crate::runtime::clock;
+use crate::runtime::deadline::nanos;
+
+const COMMENT: &[u8] = b": weir-heartbeat\n\n";
+
+/// The heartbeat of one client's stream.
+pub(super) struct Heartbeat {
+    every: Option<Duration>,
+    due: u64,
+    /// How the body goes, once the head was sent.
+    framing: Option<BodyKind>,
+}
+
+impl Heartbeat {
+    /// For a call that begins now.
+    pub(super) fn new(call: &Call<'_>) -> Self {
+        Heartbeat { every: call.heartbeat, due: next(call.heartbeat), framing: None }
+    }
+
+    /// When the next comment is due, in nanoseconds since process start.
+    pub(super) fn due(&self) -> u64 {
+        self.due
+    }
+
+    /// How the body goes that has begun with comments.
+    pub(super) fn framing(&self) -> Option<BodyKind> {
+        self.framing
+    }
+
+    /// Sends a comment, the first one with the head of the response.
+    ///
+    /// # Errors
+    /// The client does not take it.
+    pub(super) async fn beat(&mut self, x: &mut Exchange<'_>, call: &Call<'_>) -> Result<(), Error> {
+        let framing = match self.framing {
+            Some(framing) => framing,
+            None => {
+                let framing = x.client_framing(call, BodyKind::Chunked);
+                x.frame_by_close(framing);
+                let out = &mut x.down.out.bytes;
+                encode::status_line(out, 200, encode::reason(200).as_bytes());
+                encode::field(out, b"Content-Type", b"text/event-stream; charset=utf-8");
+                encode::field(out, b"Cache-Control", b"no-cache");
+                clock::date_line(out);
+                write_edits(out, &call.snapshot.config().routes[call.route.0].headers.response);
+                x.end_head(200, framing);
+                framing
+            }
+        };
+        self.framing = Some(framing);
+        x.put(framing, COMMENT);
+        x.send_put(&[]).await?;
+        self.due = next(self.every);
+        Ok(())
+    }
+
+    /// Ends a stream of comments whose call has failed, by an error event; passes on every other end.
+    ///
+    /// # Errors
+    /// Those that the client is told otherwise, or not at all.
+    pub(super) async fn finish(
+        &self,
+        x: &mut Exchange<'_>,
+        call: &Call<'_>,
+        result: Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        let (Some(framing), Err(stop), true) = (self.framing, &result, x.answer != Answer::Complete) else {
+            return result;
+        };
+        let (error, own) = match stop {
+            Stop::Error(Error { reason: Reason::ClientGone, .. }) | Stop::Sent => return result,
+            Stop::Error(error) => {
+                let reason = error.reason;
+                let code = if reason.status() >= 500 { "upstream_error" } else { reason.label() };
+                (*error, ApiError { status: reason.status(), code, message: reason.title(), param: None })
+            }
+            Stop::Problem(problem) => {
+                let own = ApiError {
+                    status: problem.status,
+                    code: problem.code,
+                    message: &problem.message,
+                    param: problem.param.as_deref(),
+                };
+                (Error::new(problem.reason, problem.code), own)
+            }
+        };
+        x.ensure_request_id();
+        let id = String::from_utf8_lossy(&x.scratch.request_id).into_owned();
+        let event = own.event(call.api, &id, 0);
+        end(x, call, framing, error, &event).await
+    }
+
+    /// Ends a stream of comments with the provider's own error; false if there was no comment yet.
+    ///
+    /// # Errors
+    /// The client does not take it.
+    pub(super) async fn refuse(&self, x: &mut Exchange<'_>, call: &Call<'_>, refusal: &Refusal) -> Result<bool, Stop> {
+        let Some(framing) = self.framing else { return Ok(false) };
+        // On one line.
+        let body = serde_json::from_slice::<Value>(&refusal.body).unwrap_or_default();
+        let mut event = Vec::new();
+        match body {
+            Value::Object(_) => {
+                if call.api == llm::Api::Messages {
+                    event.extend_from_slice(b"event: error\n");
+                }
+                event.extend_from_slice(format!("data: {body}\n\n").as_bytes());
+            }
+            _ => {
+                let message = "The provider refused the request";
+                let own = ApiError { status: refusal.status, code: "upstream_error", message, param: None };
+                event = own.event(call.api, "", 0);
+            }
+        }
+        let error = x.log.error.unwrap_or_else(|| Reason::AiRequest.into());
+        end(x, call, framing, error, &event).await?;
+        Ok(true)
+    }
+}
+
+async fn end(x: &mut Exchange<'_>, call: &Call<'_>, framing: BodyKind, error: Error, event: &[u8]) -> Result<(), Stop> {
+    x.log.error = Some(error);
+    x.worker.metrics.not_served(error.reason);
+    x.put(framing, event);
+    close(x, call, framing).await.map_err(|failed| failed.error.into())
+}
+
+fn next(every: Option<Duration>) -> u64 {
+    every.map_or(u64::MAX, |every| clock::turn_ns().saturating_add(nanos(every)))
+}
+
+/// Serves a call on a route with heartbeats and without a cache.
+///
+/// # Errors
+/// Why there is no response.
+pub(super) async fn run(x: &mut Exchange<'_>, call: &Call<'_>, held: &mut Held) -> Result<(), Stop> {
+    let mut heartbeat = Heartbeat::new(call);
+    let result = alone(x, call, held, &mut heartbeat).await;
+    heartbeat.finish(x, call, result).await
+}
+
+/// Makes a call that nobody else can join.
+///
+/// # Errors
+/// Why there is no response.
+pub(super) async fn alone(
+    x: &mut Exchange<'_>,
+    call: &Call<'_>,
+    held: &mut Held,
+    heartbeat: &mut Heartbeat,
+) -> Result<(), Stop> {
+    let reservation = budget::reserve(x, call).await?;
+    let (lead, reader) = CallLead::alone(&call.model.name);
+    cached::serve(x, call, None, (lead, reader), reservation, held, heartbeat).await
+}
