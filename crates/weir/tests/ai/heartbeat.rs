@@ -220,7 +220,7 @@ fn comments_come_until_there_is_content() {
             count += 1;
             let line = rig.last_line(count);
             assert_eq!((&line["ai"]["end"], &line["status"]), (&"complete".into(), &200.into()), "{line}");
-            assert_eq!(line["ai"]["tokens_out"].as_u64().is_some(), true, "{line}");
+            assert!(line["ai"]["tokens_out"].is_u64(), "{line}");
         }
     }
 }
