@@ -4,7 +4,9 @@
 //! comes behind it goes on to the client. A difference ends the attempt ([`Differs`]): two responses are never mixed.
 //!
 //! The text is compared, not its events, which may be cut elsewhere: the text of each choice, of each member of it and of each tool call by itself.
-//! Ids that providers make for a response or a call are not compared; the first ones stay.
+//! Ids that providers make for a response or a call are not compared; the first ones stay. Nothing of the second response is passed on before it
+//! has repeated all of the first one. What cannot be compared, such as probabilities, citations and members that nobody here knows, makes a response
+//! one that nothing can go on with.
 
 mod chat;
 mod messages;
@@ -16,17 +18,41 @@ use chat::Chat;
 use messages::Messages;
 use serde_json::Value;
 
-/// Most bytes of text that are kept of one response: a longer one cannot be gone on with.
+/// Most bytes that are kept of one response: nothing can go on with a longer one.
 const MOST: usize = 8 << 20;
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// The response says something else than what the client has, or something that cannot be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Differs;
 
+/// What may still be kept of a response.
+#[derive(Debug)]
+struct Room(usize);
+
+impl Default for Room {
+    fn default() -> Self {
+        Room(MOST)
+    }
+}
+
+impl Room {
+    fn take(&mut self, bytes: usize) -> Result<(), Differs> {
+        self.0 = self.0.checked_sub(bytes).ok_or(Differs)?;
+        Ok(())
+    }
+}
+
 /// What a client has of a stream.
 #[derive(Debug)]
 pub struct Splice {
     parts: Parts,
+    /// Events of the response on its way so far.
+    events: u64,
+    /// What is new in a response that has not repeated all yet.
+    held: Vec<u8>,
+    /// The response on its way has gone on with the one before.
+    has_gone_on: bool,
     /// The response is not the first one.
     is_repeated: bool,
     /// What the client has cannot be compared.
@@ -49,7 +75,15 @@ impl Splice {
             Api::Messages => Parts::Messages(Messages::default()),
             Api::Responses | Api::Embeddings | Api::Gemini => return None,
         };
-        Some(Splice { parts, is_repeated: false, is_opaque: false, event: Some(Vec::new()) })
+        Some(Splice {
+            parts,
+            events: 0,
+            held: Vec::new(),
+            has_gone_on: false,
+            is_repeated: false,
+            is_opaque: false,
+            event: Some(Vec::new()),
+        })
     }
 
     /// Takes whole events, or pieces of one, `last` with its end. Appends to `out` what the client gets: of the first response everything, as it is.
@@ -85,7 +119,10 @@ impl Splice {
     }
 
     fn event(&mut self, event: &[u8], out: &mut Vec<u8>) -> Result<(), Differs> {
-        let data = event_data(event);
+        self.events += 1;
+        // A mark that does not begin the stream is part of a field name that nobody knows.
+        let is_seen = self.events == 1 || !event.starts_with(BYTE_ORDER_MARK);
+        let data = event_data(event).filter(|_| is_seen);
         let value = match data.as_deref().map(<[u8]>::trim_ascii) {
             Some(b"[DONE]") if self.is_repeated && !self.has_caught_up() => return Err(Differs),
             // Or a comment.
@@ -99,29 +136,32 @@ impl Splice {
         };
         if !self.is_repeated {
             self.is_opaque |= match value {
-                Ok(mut value) => self.take(&mut value).is_err(),
+                Ok(mut value) => !self.is_opaque && self.take(&mut value).is_err(),
                 Err(_) => true,
             };
             return Ok(());
         }
         let mut value = value.map_err(|_| Differs)?;
-        match self.take(&mut value)? {
-            New::Nothing => Ok(()),
-            New::Whole | New::Part => {
-                if let Parts::Messages(_) = self.parts {
-                    out.extend_from_slice(b"event: ");
-                    out.extend_from_slice(value["type"].as_str().unwrap_or_default().as_bytes());
-                    out.push(b'\n');
-                }
-                out.extend_from_slice(b"data: ");
-                out.extend_from_slice(value.to_string().as_bytes());
-                out.extend_from_slice(b"\n\n");
-                Ok(())
+        if self.take(&mut value)? {
+            if let Parts::Messages(_) = self.parts {
+                self.held.extend_from_slice(b"event: ");
+                self.held.extend_from_slice(value["type"].as_str().unwrap_or_default().as_bytes());
+                self.held.push(b'\n');
             }
+            self.held.extend_from_slice(b"data: ");
+            self.held.extend_from_slice(value.to_string().as_bytes());
+            self.held.extend_from_slice(b"\n\n");
         }
+        if self.has_caught_up() {
+            self.has_gone_on |= !self.held.is_empty();
+            out.append(&mut self.held);
+        } else if self.held.len() > MOST {
+            return Err(Differs);
+        }
+        Ok(())
     }
 
-    fn take(&mut self, event: &mut Value) -> Result<New, Differs> {
+    fn take(&mut self, event: &mut Value) -> Result<bool, Differs> {
         match &mut self.parts {
             Parts::Chat(chat) => chat.take(event),
             Parts::Messages(messages) => messages.take(event),
@@ -136,11 +176,19 @@ impl Splice {
     /// Another response begins.
     pub fn restart(&mut self) {
         self.is_repeated = true;
+        self.events = 0;
+        self.held = Vec::new();
+        self.has_gone_on = false;
         self.event = Some(Vec::new());
         match &mut self.parts {
             Parts::Chat(chat) => chat.restart(),
             Parts::Messages(messages) => messages.restart(),
         }
+    }
+
+    /// Whether the client has something of the response on its way that the one before had not.
+    pub fn has_gone_on(&self) -> bool {
+        self.has_gone_on
     }
 
     /// Whether the response has repeated all that the client has.
@@ -150,15 +198,6 @@ impl Splice {
             Parts::Messages(messages) => messages.has_caught_up(),
         }
     }
-}
-
-/// What of an event the client does not have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum New {
-    Nothing,
-    /// The event is without what the client has.
-    Part,
-    Whole,
 }
 
 /// Whole events, with their blank lines.

@@ -1,23 +1,58 @@
 //! Chunks of OpenAI's chat and completions.
 
 use super::text::Text;
-use super::{Differs, New};
+use super::{Differs, Room};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+
+/// Members of a chunk that say nothing of the response's content, or that are looked into.
+const OF_CHUNK: [&str; 11] = [
+    "id",
+    "object",
+    "created",
+    "model",
+    "choices",
+    "usage",
+    "system_fingerprint",
+    "service_tier",
+    "obfuscation",
+    "provider",
+    "prompt_filter_results",
+];
+/// The same of a choice.
+const OF_CHOICE: [&str; 10] = [
+    "index",
+    "delta",
+    "message",
+    "text",
+    "finish_reason",
+    "native_finish_reason",
+    "stop_reason",
+    "matched_stop",
+    "content_filter_results",
+    "content_filter_offsets",
+];
+/// What a member costs beside its text.
+const MEMBER: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Chat {
     /// Of the response that the client began with.
     id: Option<Value>,
     choices: BTreeMap<u64, Choice>,
+    /// The client has the counts.
+    has_usage: bool,
+    room: Room,
 }
 
 #[derive(Debug, Default)]
 struct Choice {
     /// By path, such as `delta.tool_calls[0].function.arguments`.
     members: BTreeMap<String, Member>,
+    /// Members that the response on its way has not repeated.
+    missing: usize,
     end: Option<String>,
-    /// The response on its way has reached the end.
+    /// The response has reached the end.
     has_ended: bool,
 }
 
@@ -26,127 +61,128 @@ enum Member {
     /// Its parts are joined.
     Text(Text),
     /// It is the same wherever it stands.
-    Fixed(String),
+    Fixed { value: String, was_repeated: bool },
     /// Made by the provider at random.
-    Id,
-}
-
-/// What was found in a choice of one chunk.
-#[derive(Debug, Default)]
-struct Seen {
-    is_new: bool,
-    /// Part of a text is what the client has.
-    is_cut: bool,
+    Id { is_known: bool, was_repeated: bool },
 }
 
 impl Chat {
-    /// Takes out of a chunk what the client has.
-    pub(super) fn take(&mut self, chunk: &mut Value) -> Result<New, Differs> {
-        let had_caught_up = self.has_caught_up();
+    /// Takes out of a chunk what the client has; false if nothing new is left.
+    pub(super) fn take(&mut self, chunk: &mut Value) -> Result<bool, Differs> {
         let chunk = chunk.as_object_mut().ok_or(Differs)?;
+        only(chunk, &OF_CHUNK)?;
         match (&self.id, chunk.get_mut("id")) {
             (None, Some(id)) => self.id = Some(id.clone()),
             (Some(first), Some(id)) => *id = first.clone(),
             (_, None) => {}
         }
         let has_usage = chunk.get("usage").is_some_and(Value::is_object);
-        let Some(Value::Array(choices)) = chunk.get_mut("choices").filter(|choices| **choices != Value::Array(vec![]))
-        else {
-            return Ok(if has_usage || had_caught_up { New::Whole } else { New::Nothing });
-        };
-        let mut new = New::Whole;
+        let Some(Value::Array(choices)) = chunk.get_mut("choices") else { return Err(Differs) };
+        if choices.is_empty() {
+            return Ok(has_usage && !std::mem::replace(&mut self.has_usage, true));
+        }
+        let mut is_new = false;
         let mut left = Vec::with_capacity(choices.len());
         for mut choice in std::mem::take(choices) {
             let members = choice.as_object_mut().ok_or(Differs)?;
             let index = members.get("index").and_then(Value::as_u64).unwrap_or(0);
-            let seen = self.choices.entry(index).or_default().take(members)?;
-            if seen.is_cut || !seen.is_new {
-                new = New::Part;
-            }
-            if seen.is_new || had_caught_up {
-                left.push(choice);
-            }
+            is_new |= self.choices.entry(index).or_default().take(members, &mut self.room)?;
+            left.push(choice);
         }
         *choices = left;
-        Ok(if choices.is_empty() { New::Nothing } else { new })
+        Ok(is_new)
     }
 
     pub(super) fn restart(&mut self) {
         for choice in self.choices.values_mut() {
             choice.has_ended = false;
-            choice.texts().for_each(Text::restart);
+            choice.missing = choice.members.values_mut().map(|member| usize::from(member.restart())).sum();
         }
     }
 
     pub(super) fn has_caught_up(&self) -> bool {
-        self.choices.values().all(|choice| choice.has_texts() && choice.has_ended == choice.end.is_some())
+        self.choices.values().all(|choice| choice.missing == 0 && choice.has_ended == choice.end.is_some())
     }
 }
 
+/// Nothing but these members, unless there is nothing in them: what is not known cannot be compared.
+fn only(object: &Map<String, Value>, known: &[&str]) -> Result<(), Differs> {
+    let says_nothing = |value: &Value| match value {
+        Value::Null => true,
+        Value::Array(elements) => elements.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        _ => false,
+    };
+    let is_known = |(name, value): (&String, &Value)| known.contains(&name.as_str()) || says_nothing(value);
+    if object.iter().all(is_known) { Ok(()) } else { Err(Differs) }
+}
+
 impl Choice {
-    fn take(&mut self, choice: &mut Map<String, Value>) -> Result<Seen, Differs> {
-        let mut seen = Seen::default();
-        for name in ["delta", "text"] {
-            if let Some(value) = choice.get_mut(name)
-                && !self.member(name.to_owned(), name, value, &mut seen)?
-            {
-                *value = if name == "text" { Value::String(String::new()) } else { Value::Object(Map::new()) };
+    fn take(&mut self, choice: &mut Map<String, Value>, room: &mut Room) -> Result<bool, Differs> {
+        // Among the rest are probabilities, which are those of all tokens of the chunk.
+        only(choice, &OF_CHOICE)?;
+        let mut is_new = false;
+        for name in ["delta", "message", "text"] {
+            if let Some(value) = choice.get_mut(name) {
+                // Both are the content.
+                let path = if name == "message" { "delta" } else { name };
+                if !self.member(path.to_owned(), name, value, (&mut is_new, &mut *room))? {
+                    *value = if name == "text" { Value::String(String::new()) } else { Value::Object(Map::new()) };
+                }
             }
         }
         // Nothing comes behind the end.
-        if seen.is_new && self.end.is_some() {
+        if is_new && self.end.is_some() {
             return Err(Differs);
         }
-        // Probabilities are those of all tokens of the chunk.
-        if seen.is_new && seen.is_cut && choice.get("logprobs").is_some_and(|value| !value.is_null()) {
-            return Err(Differs);
-        }
-        if let Some(Value::String(end)) = choice.get_mut("finish_reason") {
+        if let Some(Value::String(end)) = choice.get("finish_reason") {
             match &self.end {
-                _ if !self.has_texts() => return Err(Differs),
+                _ if self.missing > 0 => return Err(Differs),
                 Some(known) if known != end => return Err(Differs),
-                Some(_) => {}
+                Some(_) => {
+                    choice.insert("finish_reason".to_owned(), Value::Null);
+                }
                 None => {
                     self.end = Some(end.clone());
-                    seen.is_new = true;
+                    is_new = true;
                 }
             }
             self.has_ended = true;
         }
-        Ok(seen)
+        Ok(is_new)
     }
 
     /// Takes out of a member what the client has; false if nothing is left.
-    fn member(&mut self, path: String, name: &str, value: &mut Value, seen: &mut Seen) -> Result<bool, Differs> {
+    fn member(
+        &mut self,
+        path: String,
+        name: &str,
+        value: &mut Value,
+        (is_new, room): (&mut bool, &mut Room),
+    ) -> Result<bool, Differs> {
         match value {
-            Value::Null | Value::Bool(_) | Value::Number(_) => Ok(true),
-            Value::String(text) if name == "id" => {
-                let is_known = text.is_empty() || self.members.insert(path, Member::Id).is_some();
-                seen.is_new |= !is_known;
-                Ok(!is_known)
-            }
-            Value::String(text) if matches!(name, "role" | "type") => match self.members.get(&path) {
-                Some(Member::Fixed(known)) if known == text => Ok(false),
-                Some(_) => Err(Differs),
-                None => {
-                    self.members.insert(path, Member::Fixed(text.clone()));
-                    seen.is_new = true;
-                    Ok(true)
-                }
-            },
+            Value::Null => Ok(true),
+            Value::Number(_) if name == "index" => Ok(true),
+            Value::Bool(_) | Value::Number(_) => Err(Differs),
+            Value::String(text) if text.is_empty() => Ok(true),
             Value::String(text) => {
-                let member = self.members.entry(path).or_insert_with(|| Member::Text(Text::default()));
-                let Member::Text(known) = member else { return Err(Differs) };
-                let new = known.take(text)?;
-                seen.is_cut |= new.len() < text.len();
-                seen.is_new |= !new.is_empty();
-                let is_left = !new.is_empty() || text.is_empty();
-                *text = new.to_owned();
-                Ok(is_left)
+                let known = match self.members.get_mut(&path) {
+                    Some(known) => known,
+                    None => {
+                        room.take(path.len() + MEMBER)?;
+                        self.members.entry(path).or_insert(Member::new(name))
+                    }
+                };
+                let was_missing = known.is_missing();
+                let new = known.take(text, room)?;
+                self.missing -= usize::from(was_missing && !known.is_missing());
+                *is_new |= !new.is_empty();
+                *text = new;
+                Ok(!text.is_empty())
             }
             Value::Object(members) => {
                 let was_empty = members.is_empty();
-                self.object(&path, members, seen)?;
+                self.object(&path, members, (is_new, room))?;
                 Ok(was_empty || !members.is_empty())
             }
             Value::Array(elements) => {
@@ -156,7 +192,7 @@ impl Choice {
                     // Without an index nobody knows which ones belong together.
                     let members = element.as_object_mut().ok_or(Differs)?;
                     let index = members.get("index").and_then(Value::as_u64).ok_or(Differs)?;
-                    self.object(&format!("{path}[{index}]"), members, seen)?;
+                    self.object(&format!("{path}[{index}]"), members, (&mut *is_new, &mut *room))?;
                     if members.len() > 1 {
                         left.push(element);
                     }
@@ -167,28 +203,75 @@ impl Choice {
         }
     }
 
-    fn object(&mut self, path: &str, members: &mut Map<String, Value>, seen: &mut Seen) -> Result<(), Differs> {
+    fn object(
+        &mut self,
+        path: &str,
+        members: &mut Map<String, Value>,
+        (is_new, room): (&mut bool, &mut Room),
+    ) -> Result<(), Differs> {
         let mut result = Ok(());
         members.retain(|name, value| {
             if result.is_err() {
                 return true;
             }
-            let left = self.member(format!("{path}.{name}"), name, value, seen);
+            let left = self.member(format!("{path}.{name}"), name, value, (&mut *is_new, &mut *room));
             result = left.map(|_| ());
             left.unwrap_or(true)
         });
         result
     }
+}
 
-    fn texts(&mut self) -> impl Iterator<Item = &mut Text> {
-        self.members.values_mut().filter_map(|member| match member {
-            Member::Text(text) => Some(text),
-            Member::Fixed(_) | Member::Id => None,
-        })
+impl Member {
+    /// Of which the client has nothing yet.
+    fn new(name: &str) -> Self {
+        match name {
+            "id" => Member::Id { is_known: false, was_repeated: true },
+            "role" | "type" => Member::Fixed { value: String::new(), was_repeated: true },
+            _ => Member::Text(Text::default()),
+        }
     }
 
-    /// Whether all texts were repeated.
-    fn has_texts(&self) -> bool {
-        self.members.values().all(|member| !matches!(member, Member::Text(text) if !text.has_caught_up()))
+    /// Takes a part that is not empty; returns what of it the client does not have.
+    fn take(&mut self, part: &str, room: &mut Room) -> Result<String, Differs> {
+        let is_new = match self {
+            Member::Text(text) => return text.take(part, room).map(str::to_owned),
+            Member::Fixed { value, was_repeated } => {
+                *was_repeated = true;
+                let is_new = value.is_empty();
+                if is_new {
+                    room.take(part.len())?;
+                    part.clone_into(value);
+                }
+                if value != part {
+                    return Err(Differs);
+                }
+                is_new
+            }
+            Member::Id { is_known, was_repeated } => {
+                *was_repeated = true;
+                !std::mem::replace(is_known, true)
+            }
+        };
+        Ok(if is_new { part.to_owned() } else { String::new() })
+    }
+
+    /// Whether the response on its way has yet to repeat it.
+    fn is_missing(&self) -> bool {
+        match self {
+            Member::Text(text) => !text.has_caught_up(),
+            Member::Fixed { was_repeated, .. } | Member::Id { was_repeated, .. } => !was_repeated,
+        }
+    }
+
+    /// Another response begins; whether it has something to repeat.
+    fn restart(&mut self) -> bool {
+        match self {
+            Member::Text(text) => text.restart(),
+            Member::Fixed { was_repeated, .. } | Member::Id { was_repeated, .. } => {
+                *was_repeated = false;
+                true
+            }
+        }
     }
 }

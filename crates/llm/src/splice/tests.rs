@@ -16,7 +16,11 @@ fn joined(api: Api, first: &[String], second: &[String]) -> Result<String, Diffe
     assert!(splice.can_go_on() && splice.has_caught_up());
     splice.restart();
     for event in second {
-        splice.piece(event.as_bytes(), true, &mut out)?;
+        let had_caught_up = splice.has_caught_up();
+        let has = out.len();
+        let taken = splice.piece(event.as_bytes(), true, &mut out);
+        assert!(had_caught_up || splice.has_caught_up() || out.len() == has, "nothing passes before all is repeated");
+        taken?;
     }
     if splice.has_caught_up() { Ok(String::from_utf8(out).expect("text")) } else { Err(Differs) }
 }

@@ -1,6 +1,6 @@
 //! A text that the client has, and how much of it another response has repeated.
 
-use super::{Differs, MOST};
+use super::{Differs, Room};
 
 /// A text of a response.
 #[derive(Debug, Default)]
@@ -14,13 +14,11 @@ impl Text {
     /// Takes the next part of the text; returns what of it the client does not have.
     ///
     /// # Errors
-    /// It is another text, or a very long one.
-    pub(super) fn take<'t>(&mut self, part: &'t str) -> Result<&'t str, Differs> {
+    /// It is another text, or there is no room for it.
+    pub(super) fn take<'t>(&mut self, part: &'t str, room: &mut Room) -> Result<&'t str, Differs> {
         let left = &self.has[self.at..];
         let new = if left.starts_with(part) { "" } else { part.strip_prefix(left).ok_or(Differs)? };
-        if self.has.len() + new.len() > MOST {
-            return Err(Differs);
-        }
+        room.take(new.len())?;
         self.at += part.len();
         self.has.push_str(new);
         Ok(new)
@@ -31,7 +29,9 @@ impl Text {
         self.at == self.has.len()
     }
 
-    pub(super) fn restart(&mut self) {
+    /// Another response begins; whether it has something to repeat.
+    pub(super) fn restart(&mut self) -> bool {
         self.at = 0;
+        !self.has.is_empty()
     }
 }

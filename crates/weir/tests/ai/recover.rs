@@ -109,6 +109,10 @@ fn respond(conn: &mut Conn, plan: &Plan, number: usize, is_chat: bool) -> Result
     conn.write("0\r\n\r\n")
 }
 
+/// The next candidate of `pair` is dear.
+const PRICES: &str =
+    "currency: USD\nper: 1M\nmodels:\n  p/real: {input: 1, output: 1}\n  r/real: {input: 100000, output: 100000}\n";
+
 struct Rig {
     weir: Weir,
     targets: [Upstream; 2],
@@ -132,7 +136,7 @@ impl Rig {
         let (targets, other) = ([target(), target()], target());
         let timeouts = "recover: splice, timeouts: {first_token: 5s, token_idle: 500ms, total: 30s}";
         let yaml = format!(
-            "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nworkers: 2\naccess_log: {{path: stdout}}\n{top}\
+            "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nworkers: 2\naccess_log: {{path: stdout}}\nprices: prices.yaml\n{top}\
              upstreams:\n  u: {{targets: [\"{}\", \"{}\"], eject: none, retry: {retry}}}\n  \
              a: {{targets: [\"{}\"], eject: none, retry: {retry}}}\n\
              providers:\n  p: {{api: openai, upstream: u, keys: [sk-0123456789]}}\n  q: {{api: anthropic, upstream: u, keys: [sk-ant-0123456789]}}\n  \
@@ -147,7 +151,9 @@ impl Rig {
             targets[1].url(),
             other.url()
         );
-        Rig { weir: Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start(), targets, other, plans }
+        let builder = Weir::builder(env!("CARGO_BIN_EXE_weir"));
+        std::fs::write(builder.dir().join("prices.yaml"), PRICES).unwrap();
+        Rig { weir: builder.config(yaml).start(), targets, other, plans }
     }
 
     fn usual() -> Self {
@@ -166,6 +172,16 @@ impl Rig {
         let received = send(self.weir.addr(), "POST", path, &[("Content-Type", "application/json")], &body(model));
         let verdict = judge(path, true, &received);
         (received, verdict, self.requests() - before)
+    }
+
+    /// `ai` of the last line, when there are so many.
+    fn line(&self, count: usize) -> Value {
+        let lines = || -> Vec<String> {
+            self.weir.stdout().lines().filter(|line| line.contains("\"ai\":")).map(str::to_owned).collect()
+        };
+        wait::until(DEADLINE, "the line", || lines().len() == count);
+        let line: Value = serde_json::from_str(&lines()[count - 1]).unwrap();
+        line["ai"].clone()
     }
 
     fn recovered(&self, result: &str) -> u64 {
@@ -219,17 +235,14 @@ fn the_first_id_stays_and_the_log_says_what_happened() {
     let text = received.text();
     assert!(text.contains("\"c1\"") && !text.contains("\"c2\""), "{text}");
     assert_eq!(text.matches("\"role\"").count(), 1, "{text}");
-    wait::until(DEADLINE, "the line", || rig.weir.stdout().contains("\"recovered\""));
-    let line = rig.weir.stdout().lines().rfind(|line| line.contains("\"ai\":")).unwrap().to_owned();
-    let line: Value = serde_json::from_str(&line).unwrap();
-    let ai = &line["ai"];
-    assert_eq!((&ai["recovered"], &ai["end"]), (&"complete".into(), &"complete".into()), "{line}");
-    assert_eq!(ai["tried"], "p/real:F10>p/real:ok", "{line}");
+    let ai = rig.line(1);
+    assert_eq!((&ai["recovered"], &ai["end"]), (&"complete".into(), &"complete".into()), "{ai}");
+    assert_eq!(ai["tried"], "p/real:F10>p/real:ok", "{ai}");
     // What the attempt used that the response is from.
     assert_eq!(
         (&ai["tokens_in"], &ai["tokens_out"], &ai["estimated"]),
         (&10.into(), &8.into(), &false.into()),
-        "{line}"
+        "{ai}"
     );
 }
 
@@ -280,6 +293,48 @@ fn what_follows_may_fail_in_any_way() {
     // What the provider does not want is not sent again.
     let (received, verdict, requests) = rig.call("chat", &[breaks(5, End::Error("invalid_request_error"))]);
     assert_eq!((verdict, requests), (Verdict::ErrorEvent, 1), "{}", received.text());
+}
+
+/// What a client has is charged at the price of the attempt that it has it from.
+#[test]
+fn a_candidate_that_brings_nothing_costs_nothing() {
+    let rig = Rig::usual();
+    let cut = [breaks(6, End::Cut), breaks(7, End::Cut)];
+    let ends = [
+        (breaks(0, End::Status(400)), "failed", "F16"),
+        (breaks(0, End::Cut), "failed", "F18"),
+        (Plan { text: "Other", ..WHOLE }, "differs", "differs"),
+    ];
+    for (number, (last, recovered, end)) in ends.into_iter().enumerate() {
+        let (received, verdict, _) = rig.call("pair", &[cut[0], cut[1], last, last]);
+        assert_eq!(verdict, Verdict::ErrorEvent, "{}", received.text());
+        let ai = rig.line(number + 1);
+        assert_eq!((&ai["provider"], &ai["recovered"]), (&"p".into(), &recovered.into()), "{ai}");
+        assert!(ai["tried"].as_str().unwrap().starts_with(&format!("p/real:F10>p/real:F10>r/real:{end}")), "{ai}");
+        assert!(ai["cost"].as_f64().unwrap() < 0.001, "{ai}");
+    }
+    let (received, verdict, _) = rig.call("pair", &[cut[0], cut[1], WHOLE]);
+    assert_eq!(verdict, Verdict::Complete, "{}", received.text());
+    let ai = rig.line(4);
+    assert_eq!(ai["provider"], "r", "{ai}");
+    assert!(ai["cost"].as_f64().unwrap() > 1.0, "{ai}");
+}
+
+/// Whatever comes of later attempts.
+#[test]
+fn the_client_is_told_of_the_first_fault() {
+    let rig = Rig::usual();
+    let own = breaks(4, End::Error("overloaded_error"));
+    let cut = |kept| breaks(kept, End::Cut);
+    let (received, verdict, _) = rig.call("chat", &[own, cut(5), cut(6)]);
+    assert_eq!(verdict, Verdict::ErrorEvent);
+    assert!(received.text().contains("own words"), "{}", received.text());
+    let last = breaks(6, End::Error("invalid_request_error"));
+    for plans in [[cut(4), cut(5), breaks(6, End::Error("api_error"))], [cut(4), cut(5), last], [cut(4), last, WHOLE]] {
+        let (received, verdict, _) = rig.call("chat", &plans);
+        assert_eq!(verdict, Verdict::ErrorEvent);
+        assert!(received.text().contains("upstream_cut"), "{}", received.text());
+    }
 }
 
 #[test]

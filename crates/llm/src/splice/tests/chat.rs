@@ -136,7 +136,12 @@ fn what_cannot_be_compared_cannot_be_gone_on_with() {
     for event in [
         delta("a", json!({"tool_calls": [{"id": "x", "function": {"name": "f"}}]})),
         delta("a", json!({"annotations": [{"type": "url_citation"}]})),
+        delta("a", json!({"token": 7})),
         chunk("a", json!([1])),
+        chunk("a", json!([{"index": 0, "delta": {"content": "a"}, "logprobs": {"content": []}}])),
+        chunk("a", json!([{"index": 0, "delta": {"content": "a"}, "citations": ["https://example.com"]}])),
+        format!("data: {}\n\n", json!({"id": "a", "choices": [], "citations": ["https://example.com"]})),
+        format!("data: {}\n\n", json!({"id": "a", "citations": ["https://example.com"]})),
         "data: 1\n\n".to_owned(),
     ] {
         let mut splice = Splice::new(Api::Chat).expect("chat");
@@ -147,11 +152,73 @@ fn what_cannot_be_compared_cannot_be_gone_on_with() {
     }
 }
 
+/// Whatever is new waits until all is repeated, also where it belongs to another member, call or choice.
 #[test]
-fn probabilities_of_half_a_chunk_are_not_made_up() {
-    let with = |text: &str| chunk("a", json!([{"index": 0, "delta": {"content": text}, "logprobs": {"content": [1]}}]));
-    assert_eq!(joined(Api::Chat, &[with("ab")], &[with("abc")]), Err(Differs));
-    assert!(joined(Api::Chat, &[with("ab")], &[with("a"), with("b"), with("c")]).is_ok());
+fn nothing_new_passes_before_all_is_repeated() {
+    let first = [delta("a", json!({"content": "Hello wor"}))];
+    let call = json!({"index": 0, "id": "x", "type": "function", "function": {"name": "rm", "arguments": "{}"}});
+    let other = delta("b", json!({"content": "Different"}));
+    for early in [
+        delta("b", json!({"reasoning_content": "thinks"})),
+        delta("b", json!({"tool_calls": [call]})),
+        chunk("b", json!([{"index": 1, "delta": {"content": "of another choice"}}])),
+    ] {
+        assert_eq!(joined(Api::Chat, &first, &[early.clone(), other.clone()]), Err(Differs), "{early}");
+        let same = joined(Api::Chat, &first, &[early, delta("b", json!({"content": "Hello world"}))]);
+        assert!(same.expect("the same").ends_with(&delta("a", json!({"content": "ld"}))));
+    }
+}
+
+#[test]
+fn a_call_that_is_not_repeated_is_a_difference() {
+    for function in [json!({}), json!({"name": "", "arguments": ""})] {
+        let call = json!({"index": 0, "id": "x", "type": "function", "function": function});
+        let first = [delta("a", json!({"tool_calls": [call]}))];
+        assert_eq!(joined(Api::Chat, &first, &response("b", &[cut("Hi there", &[])], &[])), Err(Differs));
+        let stream = joined(Api::Chat, &first, &response("b", &[], &[cut("{}", &[])])).expect("the same");
+        assert_eq!(stream.matches("\"id\":\"x\"").count(), 1, "{stream}");
+        assert!(!stream.contains("b-0"), "{stream}");
+    }
+}
+
+/// Some servers say `message` where others say `delta`.
+#[test]
+fn messages_of_choices_are_content() {
+    let part = |id: &str, text: &str| chunk(id, json!([{"index": 0, "message": {"content": text}}]));
+    let first = [part("a", "Hello "), part("a", "wor")];
+    let second = [part("b", "Hello "), part("b", "wor"), part("b", "ld"), end("b", "stop"), DONE.to_owned()];
+    let stream = joined(Api::Chat, &first, &second).expect("the same");
+    assert_eq!(stream.matches("Hello").count(), 1, "{stream}");
+    assert!(stream.contains("\"ld\""), "{stream}");
+}
+
+#[test]
+fn counts_come_once() {
+    let whole = response("a", &[cut("text", &[])], &[]);
+    let stream = joined(Api::Chat, &whole[..whole.len() - 1], &whole).expect("the same");
+    assert_eq!(stream.matches("completion_tokens").count(), 1, "{stream}");
+    assert!(stream.ends_with(DONE), "{stream}");
+}
+
+/// Clients ignore what looks like a byte order mark in the middle of a stream, and the field behind it.
+#[test]
+fn a_mark_in_the_middle_hides_an_event() {
+    let parts = ["Hel", "lo ", "you"].map(|text| delta("a", json!({"content": text})));
+    let first = [parts[0].clone(), format!("\u{feff}{}", parts[1])];
+    let stream = joined(Api::Chat, &first, &parts).expect("the same");
+    assert!(stream.ends_with(&parts[1..].concat()), "{stream}");
+}
+
+#[test]
+fn what_is_kept_is_bounded_over_all_members() {
+    let mut splice = Splice::new(Api::Chat).expect("chat");
+    let text = "x".repeat(1 << 20);
+    for index in 0..9 {
+        assert_eq!(splice.can_go_on(), index < 8, "{index}");
+        let call = json!({"index": index, "function": {"arguments": text}});
+        splice.piece(delta("a", json!({"tool_calls": [call]})).as_bytes(), true, &mut Vec::new()).expect("passed");
+    }
+    assert!(!splice.can_go_on());
 }
 
 #[test]

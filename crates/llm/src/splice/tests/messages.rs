@@ -105,6 +105,16 @@ fn what_cannot_be_compared_cannot_be_gone_on_with() {
     }
 }
 
+#[test]
+fn a_block_before_the_one_before_is_repeated_is_a_difference() {
+    let block = |text: &str| (false, cut(text, &[]));
+    let first = &response("a", &[block("abc")])[..5];
+    let second = response("b", &[block("abc"), block("SECOND")]);
+    // The second block begins before the first one is repeated.
+    let early = [&second[..3], &second[5..7], &second[3..5]].concat();
+    assert_eq!(joined(Api::Messages, first, &early), Err(Differs));
+}
+
 proptest! {
     #[test]
     fn the_client_has_one_message(

@@ -300,11 +300,12 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
                 Ok(()) => x.ai.as_ref().map_or(0, |record| record.fault),
                 Err(failed) => failed.fault.map_or(0, Fault::number),
             };
-            let is_outcome = result.is_ok() || matches!(&result, Err(failed) if failed.fault.is_some());
+            let differs = begun.as_ref().is_some_and(|begun| begun.differs);
+            let is_outcome = result.is_ok() || differs || matches!(&result, Err(failed) if failed.fault.is_some());
             if is_outcome {
                 state.pair(call.model_id, Some(index)).attempt(number);
                 if let Some(record) = &mut x.ai {
-                    record.attempted(&provider.name, &candidate.model, number);
+                    record.attempted(&provider.name, &candidate.model, number, differs);
                 }
             }
             let failed = match result {
@@ -319,7 +320,12 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
             let fault = match failed.fault {
                 Some(fault) if x.answer == Answer::None || begun.is_some() => fault,
                 _ if begun.is_some() && failed.error.reason != Reason::ClientGone => break 'candidates,
-                _ => return Err(failed.error.into()),
+                _ => {
+                    if let Some(begun) = &mut begun {
+                        begun.abandon(x, call);
+                    }
+                    return Err(failed.error.into());
+                }
             };
             let rule = fault.rule();
             let hint = failed.retry_after;
@@ -327,6 +333,9 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
             let is_unknown_model =
                 fault == Fault::UNAUTHORIZED && failed.response.as_ref().is_some_and(|r| r.status == 404);
             last = Some(failed);
+            if begun.as_ref().is_some_and(|begun| begun.is_final) {
+                break 'candidates;
+            }
             if begun.as_mut().is_some_and(|begun| std::mem::take(&mut begun.is_open)) {
                 if attempts >= call.model.attempts || !view.spend_retry(super::proxy::moment()) {
                     break 'candidates;

@@ -141,16 +141,57 @@ impl Record {
         }
     }
 
-    /// Notes how an attempt ended.
-    pub fn attempted(&mut self, provider: &str, model: &str, fault: u8) {
+    /// What it says of the last attempt.
+    pub fn served(&self) -> Served {
+        Served {
+            candidate: self.candidate,
+            provider: self.provider.clone(),
+            key: self.key.clone(),
+            served_model: self.served_model.clone(),
+            tokens: self.tokens,
+            estimated: self.estimated,
+            cache_write: self.cache_write,
+            fallback: self.fallback,
+            price: self.price,
+        }
+    }
+
+    /// Says it again: later attempts brought nothing.
+    pub fn restore(&mut self, served: Served) {
+        let Served { candidate, provider, key, served_model, tokens, estimated, cache_write, fallback, price } = served;
+        (self.candidate, self.provider, self.key, self.served_model) = (candidate, provider, key, served_model);
+        (self.tokens, self.estimated, self.cache_write) = (tokens, estimated, cache_write);
+        (self.fallback, self.price) = (fallback, price);
+    }
+
+    /// Notes how an attempt ended; `differs`: it said something else than the one that it was to go on with.
+    pub fn attempted(&mut self, provider: &str, model: &str, fault: u8, differs: bool) {
         self.fault = fault;
         let separator = if self.tried.is_empty() { "" } else { ">" };
-        let end = if fault == 0 { "ok" } else { row(fault) };
+        let end = match fault {
+            _ if differs => "differs",
+            0 => "ok",
+            fault => row(fault),
+        };
         self.tried.reserve(provider.len() + model.len() + 8);
         for part in [separator, provider, "/", model, ":", end] {
             self.tried.push_str(part);
         }
     }
+}
+
+/// What a record says of the attempt that a client has content of.
+#[derive(Debug, Clone)]
+pub struct Served {
+    candidate: Option<usize>,
+    provider: Option<Arc<str>>,
+    key: Option<Arc<str>>,
+    served_model: Arc<str>,
+    tokens: Option<[u64; 3]>,
+    estimated: bool,
+    cache_write: u64,
+    fallback: bool,
+    price: Option<Price>,
 }
 
 /// How a call ended.

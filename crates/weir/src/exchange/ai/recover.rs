@@ -15,10 +15,11 @@ use llm::splice::{Differs, Splice};
 use llm::stream::Failure;
 
 use super::super::{Answer, Exchange};
-use super::Call;
 use super::attempt::Failed;
 use super::problem::Stop;
+use super::record::Served;
 use super::shared::hand_on;
+use super::{Call, Record};
 use crate::config::Recover;
 use crate::error::{Error, Reason};
 use crate::policy::ai::metrics::Recovered;
@@ -37,10 +38,16 @@ pub(super) struct Begun {
     pub delivered: u64,
     /// Why it broke off first.
     broken: Option<Broken>,
+    /// The attempt that the client has the last content of.
+    served: Option<Served>,
+    /// The attempt on its way has gone on with it.
+    is_unsaved: bool,
     /// The attempt says something else.
     pub differs: bool,
     /// It has broken off, and no attempt was made since.
     pub is_open: bool,
+    /// No attempt may go on.
+    pub is_final: bool,
 }
 
 /// Why a stream broke off, as its client is told.
@@ -58,7 +65,18 @@ impl Begun {
     pub(super) fn watch(call: &Call<'_>, framing: BodyKind) -> Option<Box<Self>> {
         let splice = Some(call.model.recover).filter(|recover| *recover == Recover::Splice);
         let splice = splice.and_then(|_| Splice::new(call.api))?;
-        Some(Box::new(Begun { splice, framing, times: 0, delivered: 0, broken: None, differs: false, is_open: false }))
+        Some(Box::new(Begun {
+            splice,
+            framing,
+            times: 0,
+            delivered: 0,
+            broken: None,
+            served: None,
+            is_unsaved: false,
+            differs: false,
+            is_open: false,
+            is_final: false,
+        }))
     }
 
     /// Another attempt has a stream, which must go on with this one.
@@ -79,6 +97,7 @@ impl Begun {
     pub(super) fn piece(&mut self, bytes: &[u8], last: bool, out: &mut Vec<u8>) -> Result<(), Differs> {
         let taken = self.splice.piece(bytes, last, out);
         self.differs |= taken.is_err();
+        self.is_unsaved |= self.splice.has_gone_on();
         taken
     }
 
@@ -93,10 +112,25 @@ impl Begun {
         is_passing && self.times < MOST_TIMES && self.splice.can_go_on()
     }
 
-    /// The stream broke off; the first reason stays.
-    pub(super) fn broke_off(&mut self, broken: Broken) {
+    /// The stream broke off; the first reason stays. `record`: of the attempt, which has brought content unless it only repeated another one.
+    pub(super) fn broke_off(&mut self, broken: Broken, record: Option<&Record>) {
+        if self.broken.is_none() || self.is_unsaved {
+            self.served = record.map(Record::served);
+            self.is_unsaved = false;
+        }
         self.broken.get_or_insert(broken);
         self.is_open = true;
+    }
+
+    /// No attempt went on with it: the call costs what the client has.
+    pub(super) fn abandon(&mut self, x: &mut Exchange<'_>, call: &Call<'_>) {
+        if self.broken.is_none() {
+            return;
+        }
+        if let (Some(record), Some(served), false) = (&mut x.ai, self.served.take(), self.is_unsaved) {
+            record.restore(served);
+        }
+        count(x, call, if self.differs { Recovered::Differs } else { Recovered::Failed });
     }
 }
 
@@ -104,9 +138,8 @@ impl Begun {
 ///
 /// # Errors
 /// The client has disconnected.
-pub(super) async fn give_up(x: &mut Exchange<'_>, call: &Call<'_>, begun: Begun) -> Result<(), Stop> {
-    let result = if begun.differs { Recovered::Differs } else { Recovered::Failed };
-    count(x, call, result);
+pub(super) async fn give_up(x: &mut Exchange<'_>, call: &Call<'_>, mut begun: Begun) -> Result<(), Stop> {
+    begun.abandon(x, call);
     let broken = begun.broken.unwrap_or(Broken { code: "upstream_cut", fault: Fault::CUT, own: None });
     let ended = match broken.own {
         Some(event) => end_with(x, call, begun.framing, &event, broken.fault).await,

@@ -72,7 +72,6 @@ pub(super) async fn run(
     reply: &Reply,
     begun: &mut Option<Box<Begun>>,
 ) -> Result<Ended, Failed> {
-    let kind = x.scratch.response.body;
     let choices = call.scan.choices(call.body);
     let mut goes_on = begun.take();
     if let Some(begun) = &mut goes_on {
@@ -102,93 +101,96 @@ pub(super) async fn run(
         is_refused: false,
         is_too_late: false,
     };
-    let mut decoder = BodyDecoder::new(kind);
-    let mut ended = kind == BodyKind::None;
-    let end = loop {
-        while !ended && relay.end.is_none() {
-            let (consumed, event) = match decoder.decode(up.buffer.filled()) {
-                Ok(step) => step,
-                Err(_) => {
-                    relay.end = Some(BodyEnd::Cut);
-                    break;
-                }
-            };
-            match event {
-                BodyEvent::NeedMore => {
-                    up.buffer.consume(consumed);
-                    break;
-                }
-                BodyEvent::End => ended = true,
-                BodyEvent::Data(range) => {
-                    relay.data(x, &up.buffer.filled()[range]);
-                    ended = decoder.is_done();
-                }
-            }
-            up.buffer.consume(consumed);
-            if x.down.out.bytes.len() > WRITTEN {
-                relay.flush(x).await?;
-            }
-        }
-        if !x.down.out.is_empty() {
-            relay.flush(x).await?;
-        }
-        if let Some(end) = relay.end {
-            break end;
-        }
-        if ended || relay.state.is_done() {
-            break BodyEnd::Proper;
-        }
-        let idle = call.model.token_idle.map_or(u64::MAX, |idle| clock::turn_ns().saturating_add(nanos(idle)));
-        let due = if relay.state.is_committed() { idle } else { reply.first_due };
-        match read_more(x, call, up, due).await {
-            Ok(Waited::Bytes) => {}
-            Ok(Waited::Closed) if decoder.close().is_ok() => break BodyEnd::Proper,
-            Ok(Waited::Closed) => break BodyEnd::Cut,
-            Ok(Waited::Late) => break BodyEnd::Idle,
-            Ok(Waited::TooLong) if !relay.is_begun => return Err(Failed::too_long()),
-            Ok(Waited::TooLong) => {
-                relay.is_too_late = true;
-                break BodyEnd::Idle;
-            }
-            Err(gone) => {
-                relay.count(x, false);
-                return Err(gone);
-            }
-        }
-    };
-    let failure = match relay.finish(x, end).await {
-        Ok(failure) => failure,
-        Err(failed) => {
-            *begun = relay.begun.filter(|_| relay.is_begun && failed.error.reason != Reason::ClientGone);
-            return Err(failed);
-        }
-    };
-    // The client has all of it. The connection goes on if nothing more than the end of its body comes, and soon.
-    let mut behind = relay.state.dropped_bytes();
-    let due = clock::turn_ns().saturating_add(END_NS);
-    while !ended && relay.state.is_done() && behind < BEHIND_END {
-        match decoder.decode(up.buffer.filled()) {
-            Ok((consumed, BodyEvent::Data(range))) => {
-                behind += range.len() as u64;
-                up.buffer.consume(consumed);
-            }
-            Ok((consumed, BodyEvent::End)) => {
-                up.buffer.consume(consumed);
-                ended = true;
-            }
-            Ok((consumed, BodyEvent::NeedMore)) => {
-                up.buffer.consume(consumed);
-                if !matches!(read_more(x, call, up, due).await, Ok(Waited::Bytes)) {
-                    break;
-                }
-            }
-            Err(_) => break,
-        }
+    let result = relay.run(x, up).await;
+    if result.is_err() && relay.is_begun && !relay.in_event {
+        *begun = relay.begun;
     }
-    Ok(Ended { is_clean: ended && behind == 0, failure })
+    result
 }
 
 impl Relay<'_> {
+    async fn run(&mut self, x: &mut Exchange<'_>, up: &mut UpstreamSide) -> Result<Ended, Failed> {
+        let (call, kind) = (self.call, x.scratch.response.body);
+        let mut decoder = BodyDecoder::new(kind);
+        let mut ended = kind == BodyKind::None;
+        let end = loop {
+            while !ended && self.end.is_none() {
+                let (consumed, event) = match decoder.decode(up.buffer.filled()) {
+                    Ok(step) => step,
+                    Err(_) => {
+                        self.end = Some(BodyEnd::Cut);
+                        break;
+                    }
+                };
+                match event {
+                    BodyEvent::NeedMore => {
+                        up.buffer.consume(consumed);
+                        break;
+                    }
+                    BodyEvent::End => ended = true,
+                    BodyEvent::Data(range) => {
+                        self.data(x, &up.buffer.filled()[range]);
+                        ended = decoder.is_done();
+                    }
+                }
+                up.buffer.consume(consumed);
+                if x.down.out.bytes.len() > WRITTEN {
+                    self.flush(x).await?;
+                }
+            }
+            if !x.down.out.is_empty() {
+                self.flush(x).await?;
+            }
+            if let Some(end) = self.end {
+                break end;
+            }
+            if ended || self.state.is_done() {
+                break BodyEnd::Proper;
+            }
+            let idle = call.model.token_idle.map_or(u64::MAX, |idle| clock::turn_ns().saturating_add(nanos(idle)));
+            let due = if self.state.is_committed() { idle } else { self.reply.first_due };
+            match read_more(x, call, up, due).await {
+                Ok(Waited::Bytes) => {}
+                Ok(Waited::Closed) if decoder.close().is_ok() => break BodyEnd::Proper,
+                Ok(Waited::Closed) => break BodyEnd::Cut,
+                Ok(Waited::Late) => break BodyEnd::Idle,
+                Ok(Waited::TooLong) if !self.is_begun => return Err(Failed::too_long()),
+                Ok(Waited::TooLong) => {
+                    self.is_too_late = true;
+                    break BodyEnd::Idle;
+                }
+                Err(gone) => {
+                    self.count(x, false);
+                    return Err(gone);
+                }
+            }
+        };
+        let failure = self.finish(x, end).await?;
+        // The client has all of it. The connection goes on if nothing more than the end of its body comes, and soon.
+        let mut behind = self.state.dropped_bytes();
+        let due = clock::turn_ns().saturating_add(END_NS);
+        while !ended && self.state.is_done() && behind < BEHIND_END {
+            match decoder.decode(up.buffer.filled()) {
+                Ok((consumed, BodyEvent::Data(range))) => {
+                    behind += range.len() as u64;
+                    up.buffer.consume(consumed);
+                }
+                Ok((consumed, BodyEvent::End)) => {
+                    up.buffer.consume(consumed);
+                    ended = true;
+                }
+                Ok((consumed, BodyEvent::NeedMore)) => {
+                    up.buffer.consume(consumed);
+                    if !matches!(read_more(x, call, up, due).await, Ok(Waited::Bytes)) {
+                        break;
+                    }
+                }
+                Err(_) => break,
+            }
+        }
+        Ok(Ended { is_clean: ended && behind == 0, failure })
+    }
+
     /// Takes bytes of the body; what goes to the client is put into `down.out`.
     fn data(&mut self, x: &mut Exchange<'_>, data: &[u8]) {
         let mut at = 0;
@@ -270,7 +272,7 @@ impl Relay<'_> {
         };
         let fault = fault::of_stream(&outcome, self.state.in_tool_call(), self.state.dropped_bytes());
         self.count(x, matches!(outcome, Outcome::Complete { .. }));
-        if let Some(failed) = self.breaks_off(&outcome, fault) {
+        if let Some(failed) = self.breaks_off(x, &outcome, fault) {
             return Err(failed);
         }
         match outcome {
@@ -297,6 +299,10 @@ impl Relay<'_> {
                     }
                 };
                 if translated.is_err() {
+                    if let Some(begun) = self.begun.as_mut().filter(|begun| begun.is_repeated()) {
+                        begun.is_final = true;
+                        return Err(Failed::fault(Fault::MALFORMED_EVENT, Some(FailureKind::InvalidReply)));
+                    }
                     return self.fail(x, "upstream_malformed", Fault::MALFORMED_EVENT).await;
                 }
                 if let Some(begun) = &mut self.begun {
@@ -320,7 +326,7 @@ impl Relay<'_> {
             }
             Outcome::Failed(Failure::Error(_)) if self.own_error.is_some() => {
                 let event = self.own_error.take().unwrap_or_default();
-                self.gives_up(x);
+                self.begun = None;
                 recover::end_with(x, self.call, self.framing, &event, Fault::ERROR_AFTER_CONTENT).await?;
                 Ok(Some(FailureKind::IncompleteReply))
             }
@@ -336,19 +342,17 @@ impl Relay<'_> {
         fault: Fault,
     ) -> Result<Option<FailureKind>, Failed> {
         if self.in_event {
-            self.gives_up(x);
             let error = Error::new(Reason::AiCut, Failed::fault(fault, None).error.detail);
             return Err(Failed { kind: Some(FailureKind::IncompleteReply), ..Failed::last(error) });
         }
-        let delivered = self.delivered();
-        self.gives_up(x);
-        recover::end_with_own(x, self.call, (self.framing, delivered), code, fault).await?;
+        self.begun = None;
+        recover::end_with_own(x, self.call, (self.framing, self.delivered), code, fault).await?;
         let kind = if code == "upstream_stalled" { FailureKind::IdleTimeout } else { FailureKind::IncompleteReply };
         Ok(Some(kind))
     }
 
     /// The client has part of a response, and another attempt may go on with it, or this one went on with something else.
-    fn breaks_off(&mut self, outcome: &Outcome, fault: Option<Fault>) -> Option<Failed> {
+    fn breaks_off(&mut self, x: &Exchange<'_>, outcome: &Outcome, fault: Option<Fault>) -> Option<Failed> {
         let delivered = self.delivered();
         let begun = self.begun.as_mut().filter(|_| self.is_begun)?;
         begun.delivered = delivered;
@@ -356,21 +360,14 @@ impl Relay<'_> {
             return Some(Failed::last(Error::new(Reason::AiCut, "another attempt differs")));
         }
         let Outcome::Failed(failure) = outcome else { return None };
-        if !begun.may_go_on(failure) || self.is_too_late || self.in_event {
+        begun.is_final = !begun.may_go_on(failure) || self.is_too_late || self.in_event;
+        if begun.is_final && !begun.is_repeated() {
             return None;
         }
         let fault = fault.unwrap_or(Fault::CUT);
-        begun.broke_off(Broken { code: failure.code(), fault, own: self.own_error.take() });
+        begun.broke_off(Broken { code: failure.code(), fault, own: self.own_error.take() }, x.ai.as_deref());
         let kind = if *failure == Failure::Stalled { FailureKind::IdleTimeout } else { FailureKind::IncompleteReply };
         Some(Failed::fault(fault, Some(kind)))
-    }
-
-    /// No attempt goes on with the stream: it ends here, in one way or another.
-    fn gives_up(&mut self, x: &mut Exchange<'_>) {
-        if self.is_repeated() {
-            recover::count(x, self.call, Recovered::Failed);
-        }
-        self.begun = None;
     }
 
     /// It goes on with what another attempt began.
