@@ -27,7 +27,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 pub struct Differs;
 
 /// What may still be kept of a response.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Room(usize);
 
 impl Default for Room {
@@ -49,6 +49,8 @@ pub struct Splice {
     parts: Parts,
     /// Events of the response on its way so far.
     events: u64,
+    /// What the client had when the response on its way began, until that one has repeated all.
+    before: Option<Parts>,
     /// What is new in a response that has not repeated all yet.
     held: Vec<u8>,
     /// The response on its way has gone on with the one before.
@@ -61,7 +63,7 @@ pub struct Splice {
     event: Option<Vec<u8>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Parts {
     Chat(Chat),
     Messages(Messages),
@@ -78,6 +80,7 @@ impl Splice {
         Some(Splice {
             parts,
             events: 0,
+            before: None,
             held: Vec::new(),
             has_gone_on: false,
             is_repeated: false,
@@ -153,6 +156,7 @@ impl Splice {
             self.held.extend_from_slice(b"\n\n");
         }
         if self.has_caught_up() {
+            self.before = None;
             self.has_gone_on |= !self.held.is_empty();
             out.append(&mut self.held);
         } else if self.held.len() > MOST {
@@ -176,6 +180,11 @@ impl Splice {
     /// Another response begins.
     pub fn restart(&mut self) {
         self.is_repeated = true;
+        // What was held the client does not have.
+        if let Some(before) = self.before.take() {
+            self.parts = before;
+        }
+        self.before = Some(self.parts.clone());
         self.events = 0;
         self.held = Vec::new();
         self.has_gone_on = false;

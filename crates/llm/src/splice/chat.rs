@@ -35,7 +35,7 @@ const OF_CHOICE: [&str; 10] = [
 /// What a member costs beside its text.
 const MEMBER: usize = 64;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Chat {
     /// Of the response that the client began with.
     id: Option<Value>,
@@ -45,7 +45,7 @@ pub(super) struct Chat {
     room: Room,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Choice {
     /// By path, such as `delta.tool_calls[0].function.arguments`.
     members: BTreeMap<String, Member>,
@@ -56,7 +56,7 @@ struct Choice {
     has_ended: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Member {
     /// Its parts are joined.
     Text(Text),

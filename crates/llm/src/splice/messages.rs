@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// What a block costs beside its text.
 const BLOCK: usize = 256;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Messages {
     has_start: bool,
     /// Only the last one may be open.
@@ -24,7 +24,7 @@ pub(super) struct Messages {
     room: Room,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Block {
     /// As it begins, without the id.
     start: Value,

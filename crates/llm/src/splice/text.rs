@@ -3,7 +3,7 @@
 use super::{Differs, Room};
 
 /// A text of a response.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Text {
     has: String,
     /// Bytes that the response on its way has repeated.

@@ -238,6 +238,47 @@ fn comments_pass_and_pieces_of_an_event_are_joined() {
 }
 
 proptest! {
+    /// Choices that come in any order, in each response in another one, broken off twice.
+    #[test]
+    fn the_client_has_each_choice_once(
+        texts in prop::array::uniform3("[a-b]{0,6}"),
+        orders in prop::array::uniform3(prop::collection::vec(0_usize..3, 18)),
+        at in prop::array::uniform2(any::<prop::sample::Index>()),
+    ) {
+        let of = |id: &str, order: &[usize]| {
+            let mut rests: Vec<Vec<char>> = texts.iter().map(|text| text.chars().rev().collect()).collect();
+            let mut events = Vec::new();
+            // What the order does not name comes at the end.
+            for choice in order.iter().copied().chain((0..3).flat_map(|choice| [choice; 6])) {
+                if let Some(char) = rests[choice].pop() {
+                    events.push(chunk(id, json!([{"index": choice, "delta": {"content": char.to_string()}}])));
+                }
+            }
+            events.extend((0..3).map(|choice| chunk(id, json!([{"index": choice, "delta": {}, "finish_reason": "stop"}]))));
+            events.push(DONE.to_owned());
+            events
+        };
+        let [first, second, third] = [of("a", &orders[0]), of("b", &orders[1]), of("c", &orders[2])];
+        let mut splice = Splice::new(Api::Chat).expect("chat");
+        let mut out = Vec::new();
+        let parts = [&first[..at[0].index(first.len())], &second[..at[1].index(second.len())], &third[..]];
+        for (number, events) in parts.into_iter().enumerate() {
+            if number > 0 {
+                splice.restart();
+            }
+            for event in events {
+                splice.piece(event.as_bytes(), true, &mut out).expect("the same");
+            }
+        }
+        prop_assert!(splice.has_caught_up());
+        let events = data_of(std::str::from_utf8(&out).expect("text"));
+        for (index, text) in texts.iter().enumerate() {
+            let choices = events.iter().flat_map(|event| event["choices"].as_array().expect("choices"));
+            let got: String = choices.filter(|choice| choice["index"] == index).filter_map(|choice| choice["delta"]["content"].as_str()).collect();
+            prop_assert_eq!(&got, text);
+        }
+    }
+
     /// Whatever breaks off where, and however the second response is cut: the client has the response once.
     #[test]
     fn the_client_has_one_response(
