@@ -239,11 +239,7 @@ fn the_first_id_stays_and_the_log_says_what_happened() {
     assert_eq!((&ai["recovered"], &ai["end"]), (&"complete".into(), &"complete".into()), "{ai}");
     assert_eq!(ai["tried"], "p/real:F10>p/real:ok", "{ai}");
     // What the attempt used that the response is from.
-    assert_eq!(
-        (&ai["tokens_in"], &ai["tokens_out"], &ai["estimated"]),
-        (&10.into(), &8.into(), &false.into()),
-        "{ai}"
-    );
+    assert_eq!((&ai["tokens_in"], &ai["tokens_out"], &ai["estimated"]), (&10.into(), &8.into(), &false.into()), "{ai}");
 }
 
 #[test]

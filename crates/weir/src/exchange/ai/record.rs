@@ -156,7 +156,7 @@ impl Record {
         }
     }
 
-    /// Says it again: later attempts brought nothing.
+    /// Says it again: later attempts sent nothing.
     pub fn restore(&mut self, served: Served) {
         let Served { candidate, provider, key, served_model, tokens, estimated, cache_write, fallback, price } = served;
         (self.candidate, self.provider, self.key, self.served_model) = (candidate, provider, key, served_model);

@@ -112,7 +112,7 @@ impl Begun {
         is_passing && self.times < MOST_TIMES && self.splice.can_go_on()
     }
 
-    /// The stream broke off; the first reason stays. `record`: of the attempt, which has brought content unless it only repeated another one.
+    /// The stream broke off; the first reason stays. `record`: of the attempt, which has sent content unless it only repeated another one.
     pub(super) fn broke_off(&mut self, broken: Broken, record: Option<&Record>) {
         if self.broken.is_none() || self.is_unsaved {
             self.served = record.map(Record::served);
