@@ -142,12 +142,12 @@ fn what_waits_holds_little() {
         read_data(&mut stream, streams);
         held.push(stream);
     };
-    // Warm up first: pools and caches fill once.
+    // Warm up first: pools and caches fill once. A stream holds 7.8 to 9.3 KiB, by how the two programs take turns.
     open(b"/", 1);
     open(b"/open", STREAMS);
     let before = live();
     (0..CONNECTIONS).for_each(|_| open(b"/open", STREAMS));
-    wait_for_at_most(9 * 1024, before, CONNECTIONS as i64 * i64::from(STREAMS), "an open stream");
+    wait_for_at_most(10 * 1024, before, CONNECTIONS as i64 * i64::from(STREAMS), "an open stream");
 
     let before = live();
     (0..32).for_each(|_| open(b"/", 1));

@@ -82,6 +82,11 @@ pub fn splice(input: &[u8]) {
         events.push((piece.bytes.to_vec(), piece.last));
     }
     events.truncate(events.iter().rposition(|(_, last)| *last).map_or(0, |at| at + 1));
+    // What is behind the end never comes here.
+    if let Some(end) = events.iter().position(|(bytes, _)| bytes.windows(6).any(|six| six == b"[DONE]")) {
+        events.truncate(end + 1);
+        events.truncate(events.iter().rposition(|(_, last)| *last).map_or(0, |at| at + 1));
+    }
     let mut out = Vec::new();
     let mut run = |splice: &mut Splice| {
         out.clear();

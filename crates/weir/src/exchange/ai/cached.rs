@@ -21,6 +21,7 @@ use std::time::Duration;
 use h1::{BodyKind, Version, encode};
 use llm::error::ApiError;
 
+use super::super::cached::tell;
 use super::super::stall::Stall;
 use super::super::{Answer, Exchange};
 use super::cache_key::key_of;
@@ -49,6 +50,8 @@ const WRITTEN: usize = 64 * 1024;
 const LONGEST_PAUSE_MS: u32 = 100;
 /// How long the line of a client that has disconnected waits for the end of its call.
 const END: Duration = Duration::from_secs(1);
+/// How long a client waits behind the end of the time for a call, which it has made itself.
+const GRACE_NS: u64 = 1_000_000_000;
 /// What the gateway calls itself in `Cache-Status`.
 const NAME: &[u8] = b"weir";
 
@@ -167,7 +170,9 @@ pub(super) async fn serve(
     // The body is in memory until the call is over, and until this client has its response.
     let room = Rc::new(std::mem::replace(held, call.snapshot.generation.ai.hold()));
     let mut reported = shared::begin(x, call, lead, room.clone(), reservation)?;
-    let started = progress(x, call, &reader, heartbeat).await;
+    // The call ends by itself when it takes too long, and says so.
+    let due = call.total_due.saturating_add(GRACE_NS);
+    let started = progress(x, call, &reader, heartbeat, due).await;
     let has_begun = matches!(started, Ok(Started::Begun(_)));
     let served = match started {
         Ok(Started::Begun(head)) => {
@@ -198,14 +203,14 @@ pub(super) async fn serve(
         Err(error) if has_begun => Err(report.result.err().unwrap_or(Stop::Error(error))),
         Err(error) => match report.refusal.take() {
             Some(refusal) if heartbeat.refuse(x, call, &refusal).await? => Ok(()),
-            Some(refusal) => send_refusal(x, &refusal).await,
+            Some(refusal) => send_refusal(x, call, cache.is_none(), &refusal).await,
             None => Err(report.result.err().unwrap_or(Stop::Error(error))),
         },
     }
 }
 
 /// Sends the provider's own response, which is an error.
-async fn send_refusal(x: &mut Exchange<'_>, refusal: &Refusal) -> Result<(), Stop> {
+async fn send_refusal(x: &mut Exchange<'_>, call: &Call<'_>, tells: bool, refusal: &Refusal) -> Result<(), Stop> {
     let framing = match refusal.body.len() {
         0 => BodyKind::None,
         length => BodyKind::Length(length as u64),
@@ -214,6 +219,9 @@ async fn send_refusal(x: &mut Exchange<'_>, refusal: &Refusal) -> Result<(), Sto
     encode::status_line(out, refusal.status, encode::reason(refusal.status).as_bytes());
     out.extend_from_slice(&refusal.lines);
     clock::date_line(out);
+    if tells {
+        tell(out, x.cache.told, call.snapshot, call.route);
+    }
     x.end_head(refusal.status, framing);
     x.send_put(&refusal.body).await?;
     x.answer = Answer::Complete;
@@ -237,7 +245,7 @@ async fn follow(
     reader: &Reader,
     heartbeat: &mut Heartbeat,
 ) -> Followed {
-    match progress(x, call, reader, heartbeat).await {
+    match progress(x, call, reader, heartbeat, call.total_due).await {
         Ok(Started::Begun(head)) => {
             cache.metrics.miss();
             cache.metrics.coalesced();
@@ -267,10 +275,11 @@ async fn progress(
     call: &Call<'_>,
     reader: &Reader,
     heartbeat: &mut Heartbeat,
+    last_due: u64,
 ) -> Result<Started, Error> {
     loop {
         x.stalls.change(Stall::UpstreamHead);
-        let due = heartbeat.due().min(call.total_due);
+        let due = heartbeat.due().min(last_due);
         x.down.deadline.set_at(due);
         let waited = poll_fn(|cx| {
             if let Poll::Ready(progress) = reader.poll_progress(Some(cx)) {
@@ -286,7 +295,7 @@ async fn progress(
                 return Poll::Ready(Err(Reason::ClientGone));
             }
             match x.down.deadline.poll_passed(cx) {
-                true if due == call.total_due => Poll::Ready(Err(Reason::TotalTimeout)),
+                true if due == last_due => Poll::Ready(Err(Reason::TotalTimeout)),
                 true => Poll::Ready(Ok(None)),
                 false => Poll::Pending,
             }
@@ -301,12 +310,14 @@ async fn progress(
 /// Writes the head of a response, unless heartbeats have begun it; returns how its body goes to this client.
 fn write_head(
     x: &mut Exchange<'_>,
+    call: &Call<'_>,
     cache: Option<&Rc<RouteCache>>,
     head: &Head,
     terms: Option<&Terms>,
     outcome: Outcome,
     heartbeat: &Heartbeat,
 ) -> BodyKind {
+    heartbeat.has_response();
     if let Some(framing) = heartbeat.framing() {
         return framing;
     }
@@ -322,8 +333,9 @@ fn write_head(
     encode::status_line(out, status, encode::reason(status).as_bytes());
     out.extend_from_slice(client_lines(head));
     clock::date_line(out);
-    if let Some(cache) = cache {
-        status::write(cache.policy.headers, outcome, terms, clock::unix_ms(), NAME, out);
+    match cache {
+        Some(cache) => status::write(cache.policy.headers, outcome, terms, clock::unix_ms(), NAME, out),
+        None => tell(out, x.cache.told, call.snapshot, call.route),
     }
     x.end_head(status, framing);
     framing
@@ -340,7 +352,7 @@ async fn hit(
     cache.metrics.hit();
     note(x, call, CacheResult::Hit);
     let head = &entry.head;
-    let framing = write_head(x, Some(cache), head, Some(&cache.cache.terms(entry)), Outcome::Hit, heartbeat);
+    let framing = write_head(x, call, Some(cache), head, Some(&cache.cache.terms(entry)), Outcome::Hit, heartbeat);
     let is_paced = head.length.is_none() && cache.cache.settings.calls().is_some_and(|calls| calls.is_paced);
     let mut player = Player::default();
     let mut rest = entry.body();
@@ -375,7 +387,7 @@ async fn deliver(
     outcome: Outcome,
     heartbeat: &Heartbeat,
 ) -> Result<(), Error> {
-    let framing = write_head(x, cache, head, None, outcome, heartbeat);
+    let framing = write_head(x, call, cache, head, None, outcome, heartbeat);
     let mut player = Player::default();
     loop {
         let (bytes, is_last) = match next_piece(x, reader).await? {

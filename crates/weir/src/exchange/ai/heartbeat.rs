@@ -3,13 +3,16 @@
 //! The first one commits the client to a status of 200, but to no attempt: the call is made by an exchange of its own (`shared.rs`), and this one
 //! waits for its response. What goes wrong after the first comment is told by an error event.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use h1::{BodyKind, encode};
+use llm::Api;
 use llm::error::ApiError;
 use serde_json::Value;
 
-use super::super::{Answer, Exchange};
+use super::super::Exchange;
+use super::super::cached::tell;
 use super::problem::Stop;
 use super::recover::close;
 use super::{Call, budget, cached};
@@ -28,12 +31,14 @@ pub(super) struct Heartbeat {
     due: u64,
     /// How the body goes, once the head was sent.
     framing: Option<BodyKind>,
+    /// A response follows the comments: its own end is the end.
+    has_response: Cell<bool>,
 }
 
 impl Heartbeat {
     /// For a call that begins now.
     pub(super) fn new(call: &Call<'_>) -> Self {
-        Heartbeat { every: call.heartbeat, due: next(call.heartbeat), framing: None }
+        Heartbeat { every: call.heartbeat, due: next(call.heartbeat), framing: None, has_response: Cell::new(false) }
     }
 
     /// When the next comment is due, in nanoseconds since process start.
@@ -44,6 +49,11 @@ impl Heartbeat {
     /// How the body goes that has begun with comments.
     pub(super) fn framing(&self) -> Option<BodyKind> {
         self.framing
+    }
+
+    /// A response begins.
+    pub(super) fn has_response(&self) {
+        self.has_response.set(true);
     }
 
     /// Sends a comment, the first one with the head of the response.
@@ -61,6 +71,7 @@ impl Heartbeat {
                 encode::field(out, b"Content-Type", b"text/event-stream; charset=utf-8");
                 encode::field(out, b"Cache-Control", b"no-cache");
                 clock::date_line(out);
+                tell(out, x.cache.told, call.snapshot, call.route);
                 write_edits(out, &call.snapshot.config().routes[call.route.0].headers.response);
                 x.end_head(200, framing);
                 framing
@@ -83,15 +94,16 @@ impl Heartbeat {
         call: &Call<'_>,
         result: Result<(), Stop>,
     ) -> Result<(), Stop> {
-        let (Some(framing), Err(stop), true) = (self.framing, &result, x.answer != Answer::Complete) else {
+        let (Some(framing), Err(stop), false) = (self.framing, &result, self.has_response.get()) else {
             return result;
         };
         let (error, own) = match stop {
             Stop::Error(Error { reason: Reason::ClientGone, .. }) | Stop::Sent => return result,
             Stop::Error(error) => {
                 let reason = error.reason;
-                let code = if reason.status() >= 500 { "upstream_error" } else { reason.label() };
-                (*error, ApiError { status: reason.status(), code, message: reason.title(), param: None })
+                let own =
+                    ApiError { status: reason.status(), code: reason.label(), message: reason.title(), param: None };
+                (*error, own)
             }
             Stop::Problem(problem) => {
                 let own = ApiError {
@@ -106,6 +118,7 @@ impl Heartbeat {
         x.ensure_request_id();
         let id = String::from_utf8_lossy(&x.scratch.request_id).into_owned();
         let event = own.event(call.api, &id, 0);
+        x.worker.metrics.not_served(error.reason);
         end(x, call, framing, error, &event).await
     }
 
@@ -115,22 +128,27 @@ impl Heartbeat {
     /// The client does not take it.
     pub(super) async fn refuse(&self, x: &mut Exchange<'_>, call: &Call<'_>, refusal: &Refusal) -> Result<bool, Stop> {
         let Some(framing) = self.framing else { return Ok(false) };
-        // On one line.
         let body = serde_json::from_slice::<Value>(&refusal.body).unwrap_or_default();
         let mut event = Vec::new();
-        match body {
-            Value::Object(_) => {
-                if call.api == llm::Api::Messages {
-                    event.extend_from_slice(b"event: error\n");
-                }
-                event.extend_from_slice(format!("data: {body}\n\n").as_bytes());
+        // Clients know an error by its member.
+        if body["error"].is_object() && call.api != Api::Responses {
+            if call.api == Api::Messages {
+                event.extend_from_slice(b"event: error\n");
             }
-            _ => {
-                let message = "The provider refused the request";
-                let own = ApiError { status: refusal.status, code: "upstream_error", message, param: None };
-                event = own.event(call.api, "", 0);
-            }
+            event.extend_from_slice(b"data: ");
+            // On one line: in JSON, line ends are nothing but space.
+            event.extend(refusal.body.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
+            event.extend_from_slice(b"\n\n");
+        } else {
+            let message =
+                ["/error/message", "/message", "/detail"].into_iter().find_map(|at| body.pointer(at)?.as_str());
+            let message = message.unwrap_or("The provider refused the request");
+            let own = ApiError { status: refusal.status, code: "upstream_error", message, param: None };
+            x.ensure_request_id();
+            let id = String::from_utf8_lossy(&x.scratch.request_id).into_owned();
+            event = own.event(call.api, &id, 0);
         }
+        // The exchange that made the call has counted it.
         let error = x.log.error.unwrap_or_else(|| Reason::AiRequest.into());
         end(x, call, framing, error, &event).await?;
         Ok(true)
@@ -139,7 +157,6 @@ impl Heartbeat {
 
 async fn end(x: &mut Exchange<'_>, call: &Call<'_>, framing: BodyKind, error: Error, event: &[u8]) -> Result<(), Stop> {
     x.log.error = Some(error);
-    x.worker.metrics.not_served(error.reason);
     x.put(framing, event);
     close(x, call, framing).await.map_err(|failed| failed.error.into())
 }

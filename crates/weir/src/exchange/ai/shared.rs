@@ -252,6 +252,10 @@ pub(super) async fn hand_on(
         x.down.out.bytes.clear();
     }
     let fill = lead.fill();
+    // A provider that sends without a pause would go on for nobody.
+    if fill.readers() == 0 {
+        return Err(Failed::last(Reason::ClientGone.into()));
+    }
     if !fill.is_oversize() {
         return Ok(());
     }
@@ -260,11 +264,11 @@ pub(super) async fn hand_on(
     let waited = std::future::poll_fn(|cx| {
         // After a deadline has passed once more: behind a reader that was cut off there may be room.
         for _ in 0..2 {
-            if fill.poll_room(cx, clock::turn_ns()).is_ready() {
-                return Poll::Ready(Ok(()));
-            }
             if fill.poll_unread(cx).is_ready() {
                 return Poll::Ready(Err(Failed::last(Reason::ClientGone.into())));
+            }
+            if fill.poll_room(cx, clock::turn_ns()).is_ready() {
+                return Poll::Ready(Ok(()));
             }
             let due = fill.cut_due_ns().unwrap_or(u64::MAX).min(call.total_due);
             if set_to.replace(due) != Some(due) {

@@ -166,6 +166,9 @@ impl Relay<'_> {
             }
         };
         let failure = self.finish(x, end).await?;
+        if let Some(lead) = call.lead {
+            lead.end();
+        }
         // The client has all of it. The connection goes on if nothing more than the end of its body comes, and soon.
         let mut behind = self.state.dropped_bytes();
         let due = clock::turn_ns().saturating_add(END_NS);

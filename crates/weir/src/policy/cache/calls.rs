@@ -205,6 +205,9 @@ impl CallLead {
 
     /// The response is at its end, complete or with an event that says what is missing. It is stored if it may be.
     pub fn end(&self) {
+        if self.is_settled.get() {
+            return;
+        }
         let Some(cache) = &self.cache else {
             self.settle();
             self.fill.end();
