@@ -25,6 +25,10 @@ enum Does {
     Empty,
     /// A stream that breaks off after content.
     Cut,
+    /// One that breaks off in the middle of a large event.
+    Half,
+    /// 422 in a form of its own.
+    Detail,
 }
 
 struct Rig {
@@ -85,19 +89,26 @@ fn respond(conn: &mut Conn, message: &Message, does: Does, gate: &Gate) -> Resul
             "{\"type\": \"error\",\n \"error\": {\"type\": \"invalid_request_error\", \"message\": \"own words\"}}";
         return conn.respond(status, &[("Content-Type", "application/json")], body);
     }
+    if let Does::Detail = does {
+        return conn.respond(422, &[("Content-Type", "application/json")], r#"{"detail": "own words"}"#);
+    }
     if !matches!(does, Does::LateEvents) {
         conn.write(head)?;
     }
     let all = events(path);
     let count = match does {
         Does::Empty => 0,
-        Does::Cut => 3.min(all.len() - 1),
+        Does::Cut | Does::Half => 3.min(all.len() - 1),
         _ => all.len(),
     };
     for event in &all[..count] {
         conn.write_chunk(event)?;
     }
     match does {
+        Does::Half => {
+            conn.write_chunk(format!("data: {{\"text\": \"{}", "y".repeat(200_000)))?;
+            conn.close()
+        }
         Does::Empty | Does::Cut => conn.close(),
         _ => conn.write("0\r\n\r\n"),
     }
@@ -124,6 +135,7 @@ impl Rig {
              providers:\n  p: {{api: openai, upstream: u, keys: [sk-0123456789]}}\n  q: {{api: openai, upstream: v, keys: [sk-0123456789]}}\n  \
              a: {{api: anthropic, upstream: u, keys: [sk-ant-0123456789]}}\n  g: {{api: gemini, upstream: u, keys: [goog-0123456789]}}\n\
              models:\n  chat: {{candidates: [{{provider: p, model: real}}], attempts: 1, {timeouts}}}\n  \
+             short: {{candidates: [{{provider: p, model: real}}], timeouts: {{total: 700ms}}}}\n  \
              pair: {{candidates: [{{provider: p, model: real}}, {{provider: q, model: real, tier: 2}}], attempts: 3, {timeouts}}}\n  \
              claude: {{candidates: [{{provider: a, model: real, max_output: 9}}], attempts: 1, {timeouts}}}\n  \
              google: {{candidates: [{{provider: g, model: real}}], attempts: 1, {timeouts}}}\n\
@@ -240,6 +252,17 @@ fn a_failure_behind_a_comment_is_an_error_event() {
             assert_eq!((&line["ai"]["end"], &line["status"]), (&"error".into(), &200.into()), "{line}");
         }
     }
+    for (path, model) in [(CHAT, "chat"), (MESSAGES, "claude"), (RESPONSES, "chat")] {
+        let rig = Rig::usual();
+        rig.does(Does::Detail);
+        let received = rig.call(path, model);
+        assert!(received.is_whole && received.text().contains("own words"), "{path}: {}", received.text());
+        assert!(
+            received.text().contains("\"error\"") && !received.text().contains("detail"),
+            "{path}: {}",
+            received.text()
+        );
+    }
     let rig = Rig::usual();
     rig.does(Does::Status(503));
     let received = rig.call(RESPONSES, "chat");
@@ -266,6 +289,30 @@ fn what_is_cut_after_content_ends_as_without_heartbeats() {
         let received = rig.call(path, model);
         assert_eq!(judge(path, true, &received), Verdict::ErrorEvent, "{path}: {}", received.text());
     }
+}
+
+/// The time for the whole call ends comments as it ends everything else.
+#[test]
+fn the_end_of_the_time_is_told() {
+    for beat in ["50ms", "20s"] {
+        let rig = Rig::start("", "", beat);
+        let received = send(rig.weir.addr(), "POST", CHAT, &FIELDS, &body(CHAT, "short", true));
+        let line = rig.last_line(1);
+        assert!(received.text().contains("\"total_timeout\"") && received.is_whole, "{beat}: {}", received.text());
+        assert_eq!(received.status, if beat == "50ms" { 200 } else { 504 }, "{received:?}");
+        assert!(line["ai"]["end"] == "error" && line["ai"]["cost"].is_null(), "{line}");
+        rig.first.wait_for_open(0);
+        rig.gate.open();
+    }
+}
+
+/// Nothing may follow half an event.
+#[test]
+fn an_event_that_breaks_off_ends_without_an_end() {
+    let rig = Rig::usual();
+    rig.does(Does::Half);
+    let received = rig.call(CHAT, "chat");
+    assert!(!received.is_whole && received.text().ends_with('y'), "{}", received.text().len());
 }
 
 /// Before the first comment everything is as on other routes, and whole responses have none.
