@@ -82,14 +82,11 @@ impl Chat {
             return Ok(has_usage && !std::mem::replace(&mut self.has_usage, true));
         }
         let mut is_new = false;
-        let mut left = Vec::with_capacity(choices.len());
-        for mut choice in std::mem::take(choices) {
+        for choice in choices {
             let members = choice.as_object_mut().ok_or(Differs)?;
             let index = members.get("index").and_then(Value::as_u64).unwrap_or(0);
             is_new |= self.choices.entry(index).or_default().take(members, &mut self.room)?;
-            left.push(choice);
         }
-        *choices = left;
         Ok(is_new)
     }
 

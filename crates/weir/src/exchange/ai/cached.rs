@@ -317,8 +317,7 @@ fn write_head(
     outcome: Outcome,
     heartbeat: &Heartbeat,
 ) -> BodyKind {
-    heartbeat.has_response();
-    if let Some(framing) = heartbeat.framing() {
+    if let Some(framing) = heartbeat.hand_over() {
         return framing;
     }
     let framing = match (head.length, x.scratch.request.version) {
@@ -374,7 +373,7 @@ async fn hit(
             }
         }
     }
-    end(x, framing).await?;
+    x.end_body(framing).await?;
     Ok(())
 }
 
@@ -419,7 +418,7 @@ async fn deliver(
             x.worker.metrics.not_served(Reason::AiCut);
         }
     }
-    end(x, framing).await
+    x.end_body(framing).await
 }
 
 async fn next_piece(x: &mut Exchange<'_>, reader: &Reader) -> Result<Piece, Error> {
@@ -456,19 +455,9 @@ async fn break_off(
     }
     let own =
         ApiError { status: 502, code: "upstream_cut", message: "The response broke off before its end", param: None };
-    x.ensure_request_id();
-    let id = String::from_utf8_lossy(&x.scratch.request_id).into_owned();
-    x.put(framing, &own.event(call.api, &id, 0));
+    let event = x.error_event(call.api, &own, 0);
+    x.put(framing, &event);
     x.log.error = Some(error);
     x.worker.metrics.not_served(error.reason);
-    end(x, framing).await
-}
-
-async fn end(x: &mut Exchange<'_>, framing: BodyKind) -> Result<(), Error> {
-    if framing == BodyKind::Chunked {
-        encode::last_chunk(&mut x.down.out.bytes);
-    }
-    x.send_put(&[]).await?;
-    x.answer = Answer::Complete;
-    Ok(())
+    x.end_body(framing).await
 }

@@ -14,7 +14,6 @@ use serde_json::Value;
 use super::super::Exchange;
 use super::super::cached::tell;
 use super::problem::Stop;
-use super::recover::close;
 use super::{Call, budget, cached};
 use crate::error::{Error, Reason};
 use crate::http::edits::write_edits;
@@ -29,16 +28,14 @@ const COMMENT: &[u8] = b": weir-heartbeat\n\n";
 pub(super) struct Heartbeat {
     every: Option<Duration>,
     due: u64,
-    /// How the body goes, once the head was sent.
-    framing: Option<BodyKind>,
-    /// A response follows the comments: its own end is the end.
-    has_response: Cell<bool>,
+    /// How the body goes, once the head was sent, until a response follows: its own end is the end then.
+    framing: Cell<Option<BodyKind>>,
 }
 
 impl Heartbeat {
     /// For a call that begins now.
     pub(super) fn new(call: &Call<'_>) -> Self {
-        Heartbeat { every: call.heartbeat, due: next(call.heartbeat), framing: None, has_response: Cell::new(false) }
+        Heartbeat { every: call.heartbeat, due: next(call.heartbeat), framing: Cell::new(None) }
     }
 
     /// When the next comment is due, in nanoseconds since process start.
@@ -46,14 +43,9 @@ impl Heartbeat {
         self.due
     }
 
-    /// How the body goes that has begun with comments.
-    pub(super) fn framing(&self) -> Option<BodyKind> {
-        self.framing
-    }
-
-    /// A response begins.
-    pub(super) fn has_response(&self) {
-        self.has_response.set(true);
+    /// A response begins: how its body goes, if comments have begun it.
+    pub(super) fn hand_over(&self) -> Option<BodyKind> {
+        self.framing.take()
     }
 
     /// Sends a comment, the first one with the head of the response.
@@ -61,7 +53,7 @@ impl Heartbeat {
     /// # Errors
     /// The client does not take it.
     pub(super) async fn beat(&mut self, x: &mut Exchange<'_>, call: &Call<'_>) -> Result<(), Error> {
-        let framing = match self.framing {
+        let framing = match self.framing.get() {
             Some(framing) => framing,
             None => {
                 let framing = x.client_framing(call, BodyKind::Chunked);
@@ -77,7 +69,7 @@ impl Heartbeat {
                 framing
             }
         };
-        self.framing = Some(framing);
+        self.framing.set(Some(framing));
         x.put(framing, COMMENT);
         x.send_put(&[]).await?;
         self.due = next(self.every);
@@ -94,9 +86,7 @@ impl Heartbeat {
         call: &Call<'_>,
         result: Result<(), Stop>,
     ) -> Result<(), Stop> {
-        let (Some(framing), Err(stop), false) = (self.framing, &result, self.has_response.get()) else {
-            return result;
-        };
+        let (Some(framing), Err(stop)) = (self.framing.get(), &result) else { return result };
         let (error, own) = match stop {
             Stop::Error(Error { reason: Reason::ClientGone, .. }) | Stop::Sent => return result,
             Stop::Error(error) => {
@@ -105,21 +95,11 @@ impl Heartbeat {
                     ApiError { status: reason.status(), code: reason.label(), message: reason.title(), param: None };
                 (*error, own)
             }
-            Stop::Problem(problem) => {
-                let own = ApiError {
-                    status: problem.status,
-                    code: problem.code,
-                    message: &problem.message,
-                    param: problem.param.as_deref(),
-                };
-                (Error::new(problem.reason, problem.code), own)
-            }
+            Stop::Problem(problem) => (Error::new(problem.reason, problem.code), problem.own()),
         };
-        x.ensure_request_id();
-        let id = String::from_utf8_lossy(&x.scratch.request_id).into_owned();
-        let event = own.event(call.api, &id, 0);
+        let event = x.error_event(call.api, &own, 0);
         x.worker.metrics.not_served(error.reason);
-        end(x, call, framing, error, &event).await
+        end(x, framing, error, &event).await
     }
 
     /// Ends a stream of comments with the provider's own error; false if there was no comment yet.
@@ -127,7 +107,7 @@ impl Heartbeat {
     /// # Errors
     /// The client does not take it.
     pub(super) async fn refuse(&self, x: &mut Exchange<'_>, call: &Call<'_>, refusal: &Refusal) -> Result<bool, Stop> {
-        let Some(framing) = self.framing else { return Ok(false) };
+        let Some(framing) = self.framing.get() else { return Ok(false) };
         let body = serde_json::from_slice::<Value>(&refusal.body).unwrap_or_default();
         let mut event = Vec::new();
         // Clients know an error by its member.
@@ -144,21 +124,19 @@ impl Heartbeat {
                 ["/error/message", "/message", "/detail"].into_iter().find_map(|at| body.pointer(at)?.as_str());
             let message = message.unwrap_or("The provider refused the request");
             let own = ApiError { status: refusal.status, code: "upstream_error", message, param: None };
-            x.ensure_request_id();
-            let id = String::from_utf8_lossy(&x.scratch.request_id).into_owned();
-            event = own.event(call.api, &id, 0);
+            event = x.error_event(call.api, &own, 0);
         }
         // The exchange that made the call has counted it.
         let error = x.log.error.unwrap_or_else(|| Reason::AiRequest.into());
-        end(x, call, framing, error, &event).await?;
+        end(x, framing, error, &event).await?;
         Ok(true)
     }
 }
 
-async fn end(x: &mut Exchange<'_>, call: &Call<'_>, framing: BodyKind, error: Error, event: &[u8]) -> Result<(), Stop> {
+async fn end(x: &mut Exchange<'_>, framing: BodyKind, error: Error, event: &[u8]) -> Result<(), Stop> {
     x.log.error = Some(error);
     x.put(framing, event);
-    close(x, call, framing).await.map_err(|failed| failed.error.into())
+    Ok(x.end_body(framing).await?)
 }
 
 fn next(every: Option<Duration>) -> u64 {

@@ -36,6 +36,11 @@ impl Problem {
         let (reason, message) = (Reason::AiRequest, message.into());
         Problem { reason, status: 400, code, message, param, retry_after: None, is_final: true }
     }
+
+    /// As clients are told of it.
+    pub(super) fn own(&self) -> ApiError<'_> {
+        ApiError { status: self.status, code: self.code, message: &self.message, param: self.param.as_deref() }
+    }
 }
 
 /// Why a call ends before it was answered.
@@ -85,6 +90,12 @@ impl Exchange<'_> {
         })
     }
 
+    /// The event that ends a stream with an error, behind `number` events.
+    pub(super) fn error_event(&mut self, api: Api, own: &ApiError<'_>, number: u64) -> Vec<u8> {
+        self.ensure_request_id();
+        own.event(api, &String::from_utf8_lossy(&self.scratch.request_id), number)
+    }
+
     /// Responds with a problem.
     ///
     /// # Errors
@@ -98,12 +109,7 @@ impl Exchange<'_> {
         if let Some(seconds) = problem.retry_after {
             encode::field(&mut fields, b"Retry-After", seconds.max(1).to_string().as_bytes());
         }
-        let own = ApiError {
-            status: problem.status,
-            code: problem.code,
-            message: &problem.message,
-            param: problem.param.as_deref(),
-        };
+        let own = problem.own();
         let framing = self.framing();
         self.down.out.clear();
         let out = &mut self.down.out.bytes;

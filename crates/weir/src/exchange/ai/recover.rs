@@ -8,7 +8,7 @@
 //!  as without `recover`                 | says something else, or none is left -> the error event of the first fault
 //! ```
 
-use h1::{BodyKind, encode};
+use h1::BodyKind;
 use llm::error::ApiError;
 use llm::fault::{self, Fault};
 use llm::splice::{Differs, Splice};
@@ -63,8 +63,10 @@ pub(super) struct Broken {
 impl Begun {
     /// For the first attempt; `None` if nothing could go on with it.
     pub(super) fn watch(call: &Call<'_>, framing: BodyKind) -> Option<Box<Self>> {
-        let splice = Some(call.model.recover).filter(|recover| *recover == Recover::Splice);
-        let splice = splice.and_then(|_| Splice::new(call.api))?;
+        if call.model.recover != Recover::Splice {
+            return None;
+        }
+        let splice = Splice::new(call.api)?;
         Some(Box::new(Begun {
             splice,
             framing,
@@ -174,9 +176,7 @@ pub(super) async fn end_with_own(
         _ => "The provider's response broke off before its end",
     };
     let own = ApiError { status: 502, code, message, param: None };
-    x.ensure_request_id();
-    let id = String::from_utf8_lossy(&x.scratch.request_id).into_owned();
-    let event = own.event(call.api, &id, delivered);
+    let event = x.error_event(call.api, &own, delivered);
     end_with(x, call, framing, &event, fault).await
 }
 
@@ -208,13 +208,9 @@ pub(super) async fn end_with(
 /// # Errors
 /// The client has disconnected.
 pub(super) async fn close(x: &mut Exchange<'_>, call: &Call<'_>, framing: BodyKind) -> Result<(), Failed> {
-    if framing == BodyKind::Chunked {
-        encode::last_chunk(&mut x.down.out.bytes);
-    }
-    match call.lead {
-        Some(lead) => hand_on(x, call, lead, true).await?,
-        None => x.send_put(&[]).await.map_err(Failed::last)?,
-    }
+    let Some(lead) = call.lead else { return x.end_body(framing).await.map_err(Failed::last) };
+    // Each client's body has an end of its own.
+    hand_on(x, call, lead, true).await?;
     x.answer = Answer::Complete;
     Ok(())
 }

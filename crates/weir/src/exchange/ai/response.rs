@@ -181,6 +181,19 @@ impl Exchange<'_> {
         sent.map_err(|_| Reason::ClientGone.into())
     }
 
+    /// Ends the body of a response to this client.
+    ///
+    /// # Errors
+    /// When the client does not take it.
+    pub(super) async fn end_body(&mut self, framing: BodyKind) -> Result<(), Error> {
+        if framing == BodyKind::Chunked {
+            encode::last_chunk(&mut self.down.out.bytes);
+        }
+        self.send_put(&[]).await?;
+        self.answer = Answer::Complete;
+        Ok(())
+    }
+
     /// Sends a whole response.
     ///
     /// # Errors
