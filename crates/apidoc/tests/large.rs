@@ -50,12 +50,14 @@ fn six_hundred_operations_are_read_written_and_read_again() {
 }
 
 /// Public documents: the file's name, its kind, and how many operations it has.
-const PUBLIC: [(&str, Kind, usize); 5] = [
+const PUBLIC: [(&str, Kind, usize); 7] = [
     ("github.json", Kind::OpenApi, 1223),
     ("kubernetes.json", Kind::Swagger2, 1067),
     ("kubernetes-apps.json", Kind::OpenApi, 77),
     ("stripe.json", Kind::OpenApi, 559),
     ("blockfrost.yaml", Kind::OpenApi, 129),
+    ("figma.yaml", Kind::OpenApi, 54),
+    ("docker.yaml", Kind::Swagger2, 107),
 ];
 
 #[test]

@@ -14,11 +14,13 @@ use crate::running::{Running, path, start_api};
 use crate::{api, root};
 
 /// Public descriptions: name in the table, and file.
-const PUBLIC: [(&str, &str); 4] = [
+const PUBLIC: [(&str, &str); 6] = [
     ("GitHub", "github.json"),
     ("Stripe", "stripe.json"),
     ("Kubernetes", "kubernetes.json"),
     ("Blockfrost", "blockfrost.yaml"),
+    ("Figma", "figma.yaml"),
+    ("Docker", "docker.yaml"),
 ];
 
 /// A query as clients send it: `deepObject`, lists, escapes of either case, `+`, a name without value.
