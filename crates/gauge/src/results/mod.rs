@@ -480,7 +480,7 @@ pub struct Sample {
 /// The machine during a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Share of the processors' time that the host gave to others, all processors together.
+    /// Share of the processors' time that the host gave to others, at least; all processors together.
     pub steal: Option<f64>,
     /// The same of each processor.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
