@@ -9,15 +9,16 @@ start endless '' "$go_programs/peers" endless
 gateway weir <<YAML
 $(listeners)
 workers: 1
-server: {body_idle_timeout: 120s}
+# The streams of 1,000 connections take minutes to open on a small machine, and are not read meanwhile.
+server: {body_idle_timeout: 900s}
 upstreams:
-  app: {targets: ["$app"], timeouts: {idle: 300s, total: 600s}}
+  app: {targets: ["$app"], timeouts: {idle: 900s, total: 1200s}}
   endless:
     targets: ["$url"]
     protocol: http2
     # A connection for each of the clients', and little of each response on the way.
     http2: {max_connections: 1000, stream_window: 64KiB, connection_window: 64KiB}
-    timeouts: {connect: 120s, first_byte: 120s, idle: 300s, total: 600s}
+    timeouts: {connect: 120s, first_byte: 120s, idle: 900s, total: 1200s}
 routes:
   - {match: {host: h1.test, path: /*}, upstream: app}
   - {match: {host: h2.test, path: /*}, upstream: endless}

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::UpstreamId;
+use super::{Proxy, UpstreamId};
 
 /// Index of a model in [`Config::models`](super::Config::models).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -134,7 +134,7 @@ pub struct Candidate {
 }
 
 /// What an AI route serves.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RouteAi {
     /// Its models.
     pub models: Vec<ModelId>,
@@ -146,4 +146,21 @@ pub struct RouteAi {
     pub heartbeat: Option<Duration>,
     /// What is replaced in prompts.
     pub redact: Vec<llm::redact::Pattern>,
+    /// Who may refuse prompts and responses.
+    pub guard: Option<Guard>,
+}
+
+/// A service that reads prompts or responses and may refuse them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Guard {
+    /// The way to it: an ordinary upstream, with the timeout as the total one.
+    pub action: Proxy,
+    /// Path, and query if there is one, that is requested.
+    pub path: Arc<str>,
+    /// It reads requests.
+    pub before: bool,
+    /// It reads responses, which are held until then.
+    pub after: bool,
+    /// Whether calls pass while it gives no verdict.
+    pub fails_open: bool,
 }

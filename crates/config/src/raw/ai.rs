@@ -9,6 +9,7 @@ use llm::redact::Pattern;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::authorizer::{AuthorizerTimeout, OnAuthorizerFailure};
 use super::shape::{At, Map, OrNone};
 use super::text::{FieldValue, text_type};
 use super::units::{Size, Time};
@@ -237,7 +238,11 @@ impl Default for ModelTimeouts {
 
 /// What an AI route serves.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields, expecting = "a mapping of `models`, `default_model`, `heartbeat` and `redact`")]
+#[serde(
+    default,
+    deny_unknown_fields,
+    expecting = "a mapping of `models`, `default_model`, `heartbeat`, `redact` and `guard`"
+)]
 pub struct RouteAi {
     /// Models that the route serves; absent: all of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -249,6 +254,52 @@ pub struct RouteAi {
     /// Personal data that is replaced in prompts before a provider sees them, in this order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub redact: Vec<Redaction>,
+    /// Service that reads prompts or responses and may refuse them.
+    pub guard: OrNone<At<Guard>>,
+}
+
+/// A service that reads prompts or responses of models and may refuse them.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping with `url`, or `upstream` and `path`")]
+pub struct Guard {
+    /// `http://` or `https://` URL of the service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<At<String>>,
+    /// Upstream of the file that the service is, in place of `url`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<At<String>>,
+    /// With `upstream`: path of the request to the service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<At<String>>,
+    /// What it reads: requests, responses, or both.
+    pub when: GuardWhen,
+    /// Streams are held whole until the service has read them; needed to let it read responses.
+    pub hold_streams: bool,
+    /// How long a call waits for it, connecting included.
+    pub timeout: AuthorizerTimeout,
+    /// What happens to calls while it gives no verdict.
+    pub on_failure: OnAuthorizerFailure,
+}
+
+/// What a guard reads.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct GuardWhen(pub Vec<At<GuardMoment>>);
+
+impl Default for GuardWhen {
+    fn default() -> Self {
+        GuardWhen(vec![GuardMoment::Before.into()])
+    }
+}
+
+/// When a guard is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum GuardMoment {
+    /// With the request, before a cache or a provider sees it.
+    Before,
+    /// With the response, before the client gets any of it.
+    After,
 }
 
 /// What is searched for in prompts.

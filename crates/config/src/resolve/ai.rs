@@ -11,7 +11,10 @@ use crate::raw;
 use crate::raw::shape::{At, OrNone};
 use crate::raw::target::check_path;
 use crate::raw::text::{FieldName, FieldValue};
-use crate::{Ai, Alias, Candidate, Model, ModelId, Provider, ProviderId, ProviderKey, Recover, RouteAi, UpstreamId};
+use crate::{
+    Ai, Alias, AuthorizerForm, Candidate, Guard, Model, ModelId, Provider, ProviderId, ProviderKey, Recover, RouteAi,
+    UpstreamId,
+};
 
 /// Fields by which clients and providers show who they are; a provider's own are its `keys`.
 const CREDENTIALS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
@@ -185,7 +188,7 @@ impl Resolver<'_> {
         }
     }
 
-    pub(super) fn route_ai(&mut self, raw: &At<raw::RouteAi>) -> RouteAi {
+    pub(super) fn route_ai(&mut self, route: &str, raw: &At<raw::RouteAi>) -> RouteAi {
         let file = self.file;
         let mut models: Vec<ModelId> = Vec::new();
         for name in &raw.models {
@@ -224,6 +227,38 @@ impl Resolver<'_> {
             }
         }
         let redact = raw.redact.iter().map(|redaction| redaction.0.clone()).collect();
-        RouteAi { models, default_model, upstreams, heartbeat: time(&raw.heartbeat), redact }
+        let guard = raw.guard.as_option().and_then(|guard| self.guard(route, guard));
+        RouteAi { models, default_model, upstreams, heartbeat: time(&raw.heartbeat), redact, guard }
+    }
+
+    fn guard(&mut self, route: &str, raw: &At<raw::Guard>) -> Option<Guard> {
+        let has = |moment| raw.when.0.iter().any(|one| one.value == moment);
+        let (before, after) = (has(raw::GuardMoment::Before), has(raw::GuardMoment::After));
+        if !before && !after {
+            self.problem(raw.origin, "`when` is empty: the guard would read nothing");
+        }
+        if after && !raw.hold_streams {
+            let message = "a guard that reads responses needs `hold_streams: true`: a stream is held whole until the guard has read it";
+            self.problem(raw.origin, message);
+        }
+        // No name of the file has a colon, and no two routes have one name.
+        let own = format!("guard:{route}");
+        let places = (raw.url.as_ref(), raw.upstream.as_ref());
+        let Some((action, mut path)) = self.service(&own, places, AuthorizerForm::Traefik, raw.timeout.0.0) else {
+            if raw.url.is_some() == raw.upstream.is_some() {
+                self.problem(raw.origin, "a guard needs either `url` or `upstream`");
+            }
+            return None;
+        };
+        match (&raw.path, &raw.upstream) {
+            (Some(path), None) => self.problem(path.origin, "`path` needs an `upstream`; a `url` has its own path"),
+            (Some(own), Some(_)) => {
+                self.check(own.origin, super::authorizer::check_path(own));
+                path = own.as_str().into();
+            }
+            (None, _) => {}
+        }
+        let fails_open = raw.on_failure == raw::OnAuthorizerFailure::Allow;
+        Some(Guard { action, path, before, after, fails_open })
     }
 }

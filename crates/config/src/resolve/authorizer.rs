@@ -116,17 +116,13 @@ impl Resolver<'_> {
         raw: &Common<'_>,
         form: AuthorizerForm,
     ) -> Option<Authorizer> {
-        let (upstream, host, path) = match (raw.url, raw.upstream) {
-            (Some(url), None) => self.authorizer_upstream(name, url, form)?,
-            (None, Some(upstream)) => {
-                let id = self.upstream_id(upstream);
-                let host = self.first_authorities.get(id.0).cloned().flatten();
-                (id, host.unwrap_or_else(|| "localhost".into()), "/".into())
-            }
-            _ => {
+        // No name of the file has a colon.
+        let own = format!("auth:{}", name.value);
+        let Some((action, path)) = self.service(&own, (raw.url, raw.upstream), form, raw.timeout) else {
+            if raw.url.is_some() == raw.upstream.is_some() {
                 self.problem(origin, format!("`{}` needs either `url` or `upstream`", name.value));
-                return None;
             }
+            return None;
         };
         let lower = |name: &At<FieldName>| -> Arc<str> { name.0.to_ascii_lowercase().into() };
         let send = match raw.send {
@@ -159,20 +155,10 @@ impl Resolver<'_> {
                 self.problem(name.origin, message);
             }
         }
-        let total = Some(Some(raw.timeout));
         let name_of = |name: Option<&At<FieldName>>| name.map(|name| name.0.as_str().into());
         Some(Authorizer {
             form,
-            action: Proxy {
-                upstream,
-                split: None,
-                fallback: Vec::new(),
-                rewrite: Rewrite::None,
-                host: Some(host),
-                timeouts: TimeoutOverrides { total, ..TimeoutOverrides::default() },
-                upgrade: Vec::new(),
-                forwards_trailers: false,
-            },
+            action,
             path,
             send,
             copy: raw.copy.iter().map(|name| name.0.as_str().into()).collect(),
@@ -184,10 +170,40 @@ impl Resolver<'_> {
         })
     }
 
-    /// An upstream of its own for the service at a URL.
-    fn authorizer_upstream(
+    /// The way to a service that is at a URL, or that an upstream of the file is, and its path; `None` if it has neither or both, or no such URL.
+    pub(super) fn service(
         &mut self,
-        name: &At<String>,
+        name: &str,
+        (url, upstream): (Option<&At<String>>, Option<&At<String>>),
+        form: AuthorizerForm,
+        timeout: Duration,
+    ) -> Option<(Proxy, Arc<str>)> {
+        let (upstream, host, path) = match (url, upstream) {
+            (Some(url), None) => self.service_upstream(name, url, form)?,
+            (None, Some(upstream)) => {
+                let id = self.upstream_id(upstream);
+                let host = self.first_authorities.get(id.0).cloned().flatten();
+                (id, host.unwrap_or_else(|| "localhost".into()), "/".into())
+            }
+            _ => return None,
+        };
+        let action = Proxy {
+            upstream,
+            split: None,
+            fallback: Vec::new(),
+            rewrite: Rewrite::None,
+            host: Some(host),
+            timeouts: TimeoutOverrides { total: Some(Some(timeout)), ..TimeoutOverrides::default() },
+            upgrade: Vec::new(),
+            forwards_trailers: false,
+        };
+        Some((action, path))
+    }
+
+    /// An upstream of its own for the service at a URL.
+    fn service_upstream(
+        &mut self,
+        name: &str,
         url: &At<String>,
         form: AuthorizerForm,
     ) -> Option<(UpstreamId, Arc<str>, Arc<str>)> {
@@ -221,10 +237,9 @@ impl Resolver<'_> {
             },
             ..raw::Upstream::default()
         };
-        // No name of the file has a colon.
-        let upstream = self.upstream_named(&At::new(format!("auth:{}", name.value), url.origin), &upstream);
-        let id = UpstreamId(self.file.upstreams.0.len() + self.authorizers.len());
-        self.authorizers.push(upstream);
+        let upstream = self.upstream_named(&At::new(name.to_owned(), url.origin), &upstream);
+        let id = UpstreamId(self.file.upstreams.0.len() + self.services.len());
+        self.services.push(upstream);
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         Some((id, host, path.into()))
     }
@@ -251,7 +266,7 @@ impl Resolver<'_> {
     }
 }
 
-fn check_path(text: &str) -> Result<(), String> {
+pub(super) fn check_path(text: &str) -> Result<(), String> {
     let path = text.split('?').next().unwrap_or_default();
     let mut scratch = Vec::new();
     path::normalise(path.as_bytes(), &mut scratch).map(drop).map_err(|why| format!("`{text}`: {why}"))

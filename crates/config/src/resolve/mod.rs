@@ -62,7 +62,7 @@ pub(super) fn resolve(
         budgets: Vec::new(),
         budget_spans: Vec::new(),
         prices: None,
-        authorizers: Vec::new(),
+        services: Vec::new(),
         first_authorities: Vec::new(),
         problems: Vec::new(),
         apis: Vec::new(),
@@ -91,8 +91,8 @@ struct Resolver<'f> {
     budget_spans: Vec<std::ops::Range<usize>>,
     /// The file of prices.
     prices: Option<raw::Prices>,
-    /// Upstreams of authorizers that have a URL; they follow those of the file.
-    authorizers: Vec<Upstream>,
+    /// Upstreams of services that have a URL: authorizers, then guards; they follow those of the file.
+    services: Vec<Upstream>,
     /// By position of an upstream: `Host` of its first target.
     first_authorities: Vec<Option<Arc<str>>>,
     /// Those that TLS needs, as they are read.
@@ -105,14 +105,13 @@ struct Resolver<'f> {
 impl Resolver<'_> {
     fn config(&mut self, mode: Mode) -> Config {
         let file = self.file;
-        let mut upstreams = self.upstreams();
+        let upstreams = self.upstreams();
         let auth = self.auth();
-        upstreams.append(&mut self.authorizers);
         self.identity_fields(&auth);
         self.prices = self.price_file();
         let limits = self.limits();
         let models = self.models();
-        Config {
+        let mut config = Config {
             mode,
             listen: self.listen(),
             tls_files: Vec::new(),
@@ -144,7 +143,9 @@ impl Resolver<'_> {
             gateway_errors: self.default_errors(),
             routes: self.routes(),
             apis: std::mem::take(&mut self.apis),
-        }
+        };
+        config.upstreams.append(&mut self.services);
+        config
     }
 
     fn is_managed(&self) -> bool {

@@ -85,7 +85,7 @@ impl Resolver<'_> {
 
     fn route(&mut self, planned: &Planned<'_>, matcher: Matcher, name: Arc<str>, defaults: &RouteDefaults) -> Route {
         let raw = planned.raw;
-        let action = self.action(raw, &matcher);
+        let action = self.action(raw, &matcher, &name);
         if let (Some(raw), PathPattern::Matches(_)) =
             (raw.rewrite.as_ref().and_then(|raw| raw.prefix.as_ref()), &matcher.path)
         {
@@ -235,7 +235,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn action(&mut self, raw: &At<raw::Route>, matcher: &Matcher) -> Action {
+    fn action(&mut self, raw: &At<raw::Route>, matcher: &Matcher, name: &str) -> Action {
         let given = [
             ("upstream", raw.upstream.as_ref().map(|at| at.origin)),
             ("split", raw.split.as_ref().map(|at| at.origin)),
@@ -259,7 +259,7 @@ impl Resolver<'_> {
             self.only_with_upstream(raw);
         }
         if let Some(ai) = &raw.ai {
-            return Action::Ai(self.route_ai(ai));
+            return Action::Ai(self.route_ai(name, ai));
         }
         if let Some(redirect) = &raw.redirect {
             return Action::Redirect(self.redirect(redirect, matcher));

@@ -45,7 +45,7 @@ impl fmt::Display for Error {
 }
 
 /// Keys for AI traffic that are planned: whoever writes one should not be told that it was misspelt.
-const LATER: [&str; 5] = ["clients", "engine", "prefill", "guard", "capture"];
+const LATER: [&str; 4] = ["clients", "engine", "prefill", "capture"];
 
 impl de::Error for Error {
     fn custom<T: fmt::Display>(message: T) -> Self {

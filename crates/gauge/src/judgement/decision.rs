@@ -72,7 +72,9 @@ pub(super) fn decide(case: &Case<'_>, scores: &Scores, unranked: &[Unranked]) ->
         let mut left_out = case.trials.left_out().filter(|left_out| left_out.name == *name).peekable();
         let Some(first) = left_out.peek() else { continue };
         let first = format!("{}, round {}: {}", first.workload, first.round, first.why);
-        why.push(format!("{} rounds are left out for {name} ({first})", left_out.count()));
+        let count = left_out.count();
+        let rounds = if count == 1 { "1 round is" } else { &format!("{count} rounds are") };
+        why.push(format!("{rounds} left out for {name} ({first})"));
         help.push(remedy(*name).to_owned());
     }
     if case.results.quick {

@@ -249,7 +249,7 @@ fn findings(judgement: &Judgement) -> String {
     if !judgement.left_out.is_empty() {
         let _ = write!(
             out,
-            "<p class=\"note\">{} rounds are left out for all systems; the report says why.</p>",
+            "<p class=\"note\">Rounds that are left out for all systems: {}; the report says why.</p>",
             judgement.left_out.len()
         );
     }

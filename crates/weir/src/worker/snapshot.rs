@@ -107,6 +107,8 @@ pub struct RouteState {
     pub choices: Vec<Choice>,
     /// How many of them share the requests; the others are fallbacks.
     pub members: usize,
+    /// The way to the guard of a route with `ai`; empty without one.
+    pub guard: Vec<Choice>,
     /// A fixed response, put together.
     pub prepared: Option<Prepared>,
     /// Counts of requests that break the route's description.
@@ -252,6 +254,10 @@ impl RouteState {
             Action::Ai(ai) => ai.upstreams.iter().map(|id| choice(config, *id, TimeoutOverrides::default())).collect(),
             _ => Vec::new(),
         };
+        let guard = match &route.action {
+            Action::Ai(ai) => ai.guard.as_ref().map_or_else(Vec::new, |guard| self::choices(config, &guard.action)),
+            _ => Vec::new(),
+        };
         let members = match &route.action {
             Action::Proxy(proxy) => proxy.first_choices().count(),
             _ => 1,
@@ -276,7 +282,7 @@ impl RouteState {
         let metrics = shard.route(&route.name, &names);
         let mirror = route.mirror.as_ref().map(|_| shard.mirror(&route.name));
         let faults = route.fault.map(|_| shard.fault(&route.name));
-        RouteState { metrics, limits, auth_edits, choices, members, prepared, contract, mirror, faults, cache }
+        RouteState { metrics, limits, auth_edits, choices, members, guard, prepared, contract, mirror, faults, cache }
     }
 
     /// How long a request may take: with several upstreams that share them, as long as the most patient one lets it.

@@ -6,6 +6,7 @@ mod client;
 mod faults;
 mod gemini;
 mod gemini_translation;
+mod guard;
 mod heartbeat;
 mod inference;
 mod judge;

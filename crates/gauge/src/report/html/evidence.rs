@@ -241,7 +241,7 @@ fn environment(html: &mut String, page: &Page<'_>) {
             let _ = writeln!(html, "<dt>{name}</dt><dd>{}</dd>", escape(&value));
         }
     }
-    for (name, version) in &environment.versions {
+    for (name, version) in environment.versions.iter().filter(|(name, _)| *name != "gauge") {
         let _ = writeln!(html, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(version));
     }
     html.push_str("</dl>\n");

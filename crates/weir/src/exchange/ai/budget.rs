@@ -65,7 +65,7 @@ pub(super) async fn reserve(x: &mut Exchange<'_>, call: &Call<'_>) -> Result<Opt
             };
             let is_final = refused.is_quota() || refused.reason != RefusedFor::Exceeded;
             let (message, retry_after) = (refused.message(), refused.retry_after());
-            Err(Problem { reason, status, code, message, param: None, retry_after, is_final }.into())
+            Err(Problem { reason, status, code: code.into(), message, param: None, retry_after, is_final }.into())
         }
     }
 }

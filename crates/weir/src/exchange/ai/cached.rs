@@ -27,10 +27,10 @@ use super::super::{Answer, Exchange};
 use super::cache_key::key_of;
 use super::heartbeat::{self, Heartbeat};
 use super::problem::Stop;
-use super::{Call, budget, pause, shared};
+use super::{Call, budget, guard, pause, request, shared};
 use crate::error::{Error, Reason};
 use crate::policy::ai::Held;
-use crate::policy::ai::metrics::CacheResult;
+use crate::policy::ai::metrics::{CacheResult, Moment};
 use crate::policy::cache::RouteCache;
 use crate::policy::cache::calls::{CallLead, Refusal, client_lines};
 use crate::policy::cache::entry::{Entry, Head};
@@ -101,7 +101,7 @@ async fn look_up(
             break;
         }
         match follow(x, call, cache, &reader, heartbeat).await {
-            Followed::Served(result) => return Some(result.map_err(Stop::Error)),
+            Followed::Served(result) => return Some(result),
             Followed::Found(entry) => return Some(hit(x, call, cache, &entry, heartbeat).await),
             Followed::Failed(Some(error)) if has_failed => {
                 miss(x, call, cache);
@@ -112,7 +112,7 @@ async fn look_up(
     }
     miss(x, call, cache);
     x.cache.told = Some(forwarded(Fwd::Miss, Some(false)));
-    if call.heartbeat.is_some() {
+    if call.is_apart() {
         return Some(heartbeat::alone(x, call, held, heartbeat).await);
     }
     None
@@ -185,26 +185,26 @@ pub(super) async fn serve(
         },
         // The report says why.
         Ok(Started::Failed(_)) => Err(Reason::SharedFetchFailed.into()),
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     };
     drop(reader);
-    let is_gone = matches!(served, Err(Error { reason: Reason::ClientGone, .. }));
+    let is_gone = matches!(served, Err(Stop::Error(Error { reason: Reason::ClientGone, .. })));
     let report = match is_gone {
         // The others have it to its end; this client's line does not wait.
         true if fill.readers() > 0 => None,
         true => tokio::time::timeout(END, &mut reported).await.ok().and_then(Result::ok),
         false => (&mut reported).await.ok(),
     };
-    let Some(mut report) = report else { return served.map_err(Stop::Error) };
+    let Some(mut report) = report else { return served };
     report.note(x);
     match served {
         _ if is_gone => Err(Reason::ClientGone.into()),
         Ok(()) => Ok(()),
-        Err(error) if has_begun => Err(report.result.err().unwrap_or(Stop::Error(error))),
-        Err(error) => match report.refusal.take() {
+        Err(stop) if has_begun => Err(report.result.err().unwrap_or(stop)),
+        Err(stop) => match report.refusal.take() {
             Some(refusal) if heartbeat.refuse(x, call, &refusal).await? => Ok(()),
             Some(refusal) => send_refusal(x, call, cache.is_none(), &refusal).await,
-            None => Err(report.result.err().unwrap_or(Stop::Error(error))),
+            None => Err(report.result.err().unwrap_or(stop)),
         },
     }
 }
@@ -231,7 +231,7 @@ async fn send_refusal(x: &mut Exchange<'_>, call: &Call<'_>, tells: bool, refusa
 /// What came of waiting for the call of another request.
 enum Followed {
     /// The client has its response, or as much of it as there is.
-    Served(Result<(), Error>),
+    Served(Result<(), Stop>),
     /// L2 had it.
     Found(Entry),
     /// It failed before it began, for this reason if another call would meet it too.
@@ -255,7 +255,7 @@ async fn follow(
         }
         Ok(Started::Found(entry)) => Followed::Found(entry),
         Ok(Started::Failed(error)) => Followed::Failed(error),
-        Err(error) => Followed::Served(Err(error)),
+        Err(error) => Followed::Served(Err(error.into())),
     }
 }
 
@@ -350,6 +350,7 @@ async fn hit(
 ) -> Result<(), Stop> {
     cache.metrics.hit();
     note(x, call, CacheResult::Hit);
+    guarded(x, call, entry.body()).await?;
     let head = &entry.head;
     let framing = write_head(x, call, Some(cache), head, Some(&cache.cache.terms(entry)), Outcome::Hit, heartbeat);
     let is_paced = head.length.is_none() && cache.cache.settings.calls().is_some_and(|calls| calls.is_paced);
@@ -362,52 +363,43 @@ async fn hit(
                 pause(x, Duration::from_millis(u64::from(ms.min(LONGEST_PAUSE_MS))), u64::MAX).await?;
             }
             Part::Pause(_) => {}
-            Part::Bytes(bytes) => {
-                // A stored body may be large: it goes out in parts, each of which the client takes before the next one is copied.
-                for bytes in bytes.chunks(WRITTEN) {
-                    x.put(framing, bytes);
-                    if x.down.out.bytes.len() >= WRITTEN {
-                        x.send_put(&[]).await?;
-                    }
-                }
-            }
+            Part::Bytes(bytes) => write(x, framing, bytes).await?,
         }
     }
     x.end_body(framing).await?;
     Ok(())
 }
 
-/// Sends the response of a call to a client, as it comes.
+/// Sends the response of a call to a client: as it comes, or whole when the guard has read it.
 async fn deliver(
     x: &mut Exchange<'_>,
     call: &Call<'_>,
     cache: Option<&Rc<RouteCache>>,
     (head, reader): (&Head, &Reader),
     outcome: Outcome,
-    heartbeat: &Heartbeat,
-) -> Result<(), Error> {
-    let framing = write_head(x, call, cache, head, None, outcome, heartbeat);
+    heartbeat: &mut Heartbeat,
+) -> Result<(), Stop> {
     let mut player = Player::default();
-    loop {
-        let (bytes, is_last) = match next_piece(x, reader).await? {
-            Piece::Bytes(bytes) => (bytes, false),
-            Piece::Rest(entry, at) => (entry.rest(at), true),
-            Piece::End => break,
-            Piece::Broken => return break_off(x, call, (head, reader), &player, framing).await,
-        };
-        let mut rest = &bytes[..];
-        while let Some(part) = player.next(&mut rest) {
-            let Part::Bytes(bytes) = part else { continue };
-            for bytes in bytes.chunks(WRITTEN) {
-                x.put(framing, bytes);
-                if x.down.out.bytes.len() >= WRITTEN {
-                    x.send_put(&[]).await?;
-                }
+    let held = match call.guard {
+        Some(_) => Some(hold(x, call, reader, heartbeat).await?),
+        None => None,
+    };
+    let framing = write_head(x, call, cache, head, None, outcome, heartbeat);
+    if let Some(recording) = held {
+        play(x, framing, &mut player, &recording).await?;
+    } else {
+        loop {
+            let Some(piece) = next_piece(x, reader, u64::MAX).await? else { continue };
+            let (bytes, is_last) = match piece {
+                Piece::Bytes(bytes) => (bytes, false),
+                Piece::Rest(entry, at) => (entry.rest(at), true),
+                Piece::End => break,
+                Piece::Broken => return Ok(break_off(x, call, (head, reader), &player, framing).await?),
+            };
+            play(x, framing, &mut player, &bytes).await?;
+            if is_last {
+                break;
             }
-        }
-        x.send_put(&[]).await?;
-        if is_last {
-            break;
         }
     }
     // The event that says so was the last one.
@@ -418,19 +410,92 @@ async fn deliver(
             x.worker.metrics.not_served(Reason::AiCut);
         }
     }
-    x.end_body(framing).await
+    Ok(x.end_body(framing).await?)
 }
 
-async fn next_piece(x: &mut Exchange<'_>, reader: &Reader) -> Result<Piece, Error> {
+/// Waits for the whole response of a call, with heartbeats for the client, and lets the guard read it; returns its recording.
+///
+/// # Errors
+/// It is not whole, too large to be held, or refused. The client has nothing of it.
+async fn hold(
+    x: &mut Exchange<'_>,
+    call: &Call<'_>,
+    reader: &Reader,
+    heartbeat: &mut Heartbeat,
+) -> Result<Vec<u8>, Stop> {
+    let mut room = call.snapshot.generation.ai.hold();
+    let mut recording = Vec::new();
+    loop {
+        match next_piece(x, reader, heartbeat.due()).await? {
+            None => heartbeat.beat(x, call).await?,
+            Some(Piece::Bytes(bytes)) => recording.extend_from_slice(&bytes),
+            Some(Piece::Rest(entry, at)) => {
+                recording.extend_from_slice(&entry.rest(at));
+                break;
+            }
+            Some(Piece::End) => break,
+            Some(Piece::Broken) => return Err(Error::new(Reason::AiCut, "before the guard had read it").into()),
+        }
+        request::take_room(&mut room, recording.len() as u64)?;
+    }
+    guarded(x, call, &recording).await?;
+    Ok(recording)
+}
+
+/// Lets the guard of the route read a response, if it does so.
+///
+/// # Errors
+/// The response may not pass.
+async fn guarded(x: &mut Exchange<'_>, call: &Call<'_>, recording: &[u8]) -> Result<(), Stop> {
+    let Some(guard) = call.guard else { return Ok(()) };
+    let (mut text, mut rest, mut player) = (Vec::with_capacity(recording.len()), recording, Player::default());
+    while let Some(part) = player.next(&mut rest) {
+        if let Part::Bytes(bytes) = part {
+            text.extend_from_slice(bytes);
+        }
+    }
+    let text = if call.streams { guard::Text::Events(&text) } else { guard::Text::Json(&text) };
+    Box::pin(guard::ask(x, call, guard, Moment::After, text)).await
+}
+
+/// Sends a part of a recording.
+async fn play(x: &mut Exchange<'_>, framing: BodyKind, player: &mut Player, mut rest: &[u8]) -> Result<(), Error> {
+    while let Some(part) = player.next(&mut rest) {
+        if let Part::Bytes(bytes) = part {
+            write(x, framing, bytes).await?;
+        }
+    }
+    x.send_put(&[]).await
+}
+
+/// Sends bytes in parts, each of which the client takes before the next one is copied.
+async fn write(x: &mut Exchange<'_>, framing: BodyKind, bytes: &[u8]) -> Result<(), Error> {
+    for bytes in bytes.chunks(WRITTEN) {
+        x.put(framing, bytes);
+        if x.down.out.bytes.len() >= WRITTEN {
+            x.send_put(&[]).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The next piece of a response; `None` if there is none until `due`, in nanoseconds since process start.
+async fn next_piece(x: &mut Exchange<'_>, reader: &Reader, due: u64) -> Result<Option<Piece>, Error> {
     x.stalls.change(Stall::UpstreamBody);
-    x.down.deadline.set(None);
+    match due {
+        u64::MAX => x.down.deadline.set(None),
+        due => x.down.deadline.set_at(due),
+    }
     let piece = poll_fn(|cx| {
         if let Poll::Ready(piece) = reader.poll_piece(Some(cx)) {
-            return Poll::Ready(Ok(piece));
+            return Poll::Ready(Ok(Some(piece)));
         }
-        match x.down.poll_gone(cx, &x.worker.buffers) {
-            Poll::Ready(()) => Poll::Ready(Err(Reason::ClientGone.into())),
-            Poll::Pending => Poll::Pending,
+        if x.down.poll_gone(cx, &x.worker.buffers).is_ready() {
+            return Poll::Ready(Err(Reason::ClientGone.into()));
+        }
+        match x.down.deadline.poll_passed(cx) {
+            true => Poll::Ready(Ok(None)),
+            false => Poll::Pending,
         }
     });
     let piece = piece.await;

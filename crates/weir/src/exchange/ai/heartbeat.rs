@@ -95,7 +95,7 @@ impl Heartbeat {
                     ApiError { status: reason.status(), code: reason.label(), message: reason.title(), param: None };
                 (*error, own)
             }
-            Stop::Problem(problem) => (Error::new(problem.reason, problem.code), problem.own()),
+            Stop::Problem(problem) => (problem.error(), problem.own()),
         };
         let event = x.error_event(call.api, &own, 0);
         x.worker.metrics.not_served(error.reason);

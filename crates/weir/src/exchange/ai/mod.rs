@@ -5,6 +5,7 @@ mod attempt;
 mod budget;
 mod cache_key;
 mod cached;
+mod guard;
 mod heartbeat;
 mod models;
 mod pick;
@@ -34,8 +35,9 @@ pub use problem::{write_problem, write_refusal};
 pub use record::{Record, end_of};
 
 use super::{Answer, Exchange};
-use crate::config::{Model, ModelId, RouteAi, RouteId};
+use crate::config::{Guard, Model, ModelId, RouteAi, RouteId};
 use crate::error::{Error, Reason};
+use crate::policy::ai::metrics::Moment;
 use crate::policy::ai::{AiState, KeyChoice, KeyHealth, Operation, find_model, order};
 use crate::policy::cache::calls::CallLead;
 use crate::runtime::clock;
@@ -76,9 +78,16 @@ pub struct Call<'a> {
     lead: Option<&'a CallLead>,
     /// Comments are due after so long without content.
     heartbeat: Option<Duration>,
+    /// Reads the response before the client gets any of it.
+    guard: Option<&'a Guard>,
 }
 
 impl Call<'_> {
+    /// The call is made by an exchange of its own, because this one does more than to pass the response on as it comes.
+    fn is_apart(&self) -> bool {
+        self.heartbeat.is_some() || self.guard.is_some()
+    }
+
     /// Tokens are counted, none are generated: the call uses none.
     fn counts_only(&self) -> bool {
         self.method == Some(GeminiMethod::Count)
@@ -169,14 +178,20 @@ async fn serve(
         total_due: total,
         lead: None,
         heartbeat: action.heartbeat.filter(|_| streams),
+        // Embeddings and counts of tokens say nothing.
+        guard: guard::of(action, Moment::After)
+            .filter(|_| api != Api::Embeddings && method != Some(GeminiMethod::Count)),
     };
+    if let Some(guard) = guard::of(action, Moment::Before) {
+        Box::pin(guard::ask(x, &call, guard, Moment::Before, guard::Text::Json(&body))).await?;
+    }
     if let Some(cache) = &snapshot.routes[route.0].cache {
         // Boxed, so that calls without a cache carry nothing of it.
         if let Some(result) = Box::pin(cached::run(x, &call, cache, &mut held)).await {
             return result;
         }
     }
-    if call.heartbeat.is_some() {
+    if call.is_apart() {
         return Box::pin(heartbeat::run(x, &call, &mut held)).await;
     }
     let reservation = budget::reserve(x, &call).await?;
@@ -504,7 +519,8 @@ async fn give_up(x: &mut Exchange<'_>, call: &Call<'_>, failed: Failed) -> Resul
         (code, _) => code,
     };
     let is_final = failed.error.reason.fault() == crate::error::Fault::Client;
-    Ok(Problem { reason: failed.error.reason, status, code, message, param: None, retry_after, is_final }.into())
+    Ok(Problem { reason: failed.error.reason, status, code: code.into(), message, param: None, retry_after, is_final }
+        .into())
 }
 
 /// The last attempt, as far as a response from it needs it.

@@ -91,7 +91,7 @@ pub(super) fn not_found(name: &str, api: Api) -> Problem {
     Problem {
         reason: Reason::ModelNotFound,
         status: 404,
-        code: "model_not_found",
+        code: "model_not_found".into(),
         message,
         param: Some("model".into()),
         retry_after: None,

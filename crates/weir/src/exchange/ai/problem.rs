@@ -1,5 +1,7 @@
 //! The gateway's own errors on AI routes, in the form of the API that the client speaks.
 
+use std::borrow::Cow;
+
 use h1::encode;
 use llm::Api;
 use llm::error::ApiError;
@@ -18,7 +20,7 @@ pub(super) struct Problem {
     /// Status for the client.
     pub status: u16,
     /// Name for programs.
-    pub code: &'static str,
+    pub code: Cow<'static, str>,
     /// Sentence for people: no prompt, no key.
     pub message: String,
     /// Member at fault.
@@ -34,12 +36,20 @@ impl Problem {
     pub(super) fn request(code: &'static str, message: impl Into<String>, param: Option<&str>) -> Self {
         let param = param.map(str::to_owned);
         let (reason, message) = (Reason::AiRequest, message.into());
-        Problem { reason, status: 400, code, message, param, retry_after: None, is_final: true }
+        Problem { reason, status: 400, code: code.into(), message, param, retry_after: None, is_final: true }
+    }
+
+    /// For the log: a code of a guard's own stays out of it.
+    pub(super) fn error(&self) -> Error {
+        match self.code {
+            Cow::Borrowed(code) => Error::new(self.reason, code),
+            Cow::Owned(_) => Error::new(self.reason, "content_filter"),
+        }
     }
 
     /// As clients are told of it.
     pub(super) fn own(&self) -> ApiError<'_> {
-        ApiError { status: self.status, code: self.code, message: &self.message, param: self.param.as_deref() }
+        ApiError { status: self.status, code: &self.code, message: &self.message, param: self.param.as_deref() }
     }
 }
 
@@ -101,7 +111,7 @@ impl Exchange<'_> {
     /// # Errors
     /// When the client does not take it.
     pub(super) async fn refuse_call(&mut self, api: Api, problem: &Problem) -> Result<(), Error> {
-        self.log.error = Some(Error::new(problem.reason, problem.code));
+        self.log.error = Some(problem.error());
         self.worker.metrics.not_served(problem.reason);
         self.ensure_request_id();
         self.skip_body();

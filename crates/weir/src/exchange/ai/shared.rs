@@ -184,6 +184,7 @@ async fn serve(mut x: Exchange<'_>, job: Job) {
         total_due: job.total_due,
         lead: Some(&lead),
         heartbeat: None,
+        guard: None,
     };
     let state = &snapshot.generation.ai;
     let result = match is_read {
@@ -197,7 +198,7 @@ async fn serve(mut x: Exchange<'_>, job: Job) {
         Ok(()) => lead.end(),
         Err(Stop::Sent) => lead.fail(x.log.error),
         Err(Stop::Error(error)) => lead.fail(Some(*error).filter(|error| error.reason != Reason::ClientGone)),
-        Err(Stop::Problem(problem)) => lead.fail(Some(Error::new(problem.reason, problem.code))),
+        Err(Stop::Problem(problem)) => lead.fail(Some(problem.error())),
     }
     budget::settle(&mut x, &call, &result, reservation).await;
     learn(&x, &call, state);

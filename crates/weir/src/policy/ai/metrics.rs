@@ -19,6 +19,8 @@ pub struct Counters {
     pairs: Mutex<BTreeMap<[Arc<str>; 2], Arc<Pair>>>,
     /// By kind of pattern.
     redacted: [AtomicU64; Pattern::KINDS.len()],
+    /// By what was read, and by verdict.
+    guarded: [[AtomicU64; Verdict::ALL.len()]; Moment::ALL.len()],
     /// By [`CacheResult`].
     cached: [AtomicU64; CacheResult::ALL.len()],
 }
@@ -46,6 +48,54 @@ impl CacheResult {
             CacheResult::Miss => "miss",
             CacheResult::Coalesced => "coalesced",
             CacheResult::Bypass => "bypass",
+        }
+    }
+}
+
+/// What a guard reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// A request.
+    Before,
+    /// A response.
+    After,
+}
+
+impl Moment {
+    const ALL: [Moment; 2] = [Moment::Before, Moment::After];
+
+    /// Name for the guard and in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Moment::Before => "before",
+            Moment::After => "after",
+        }
+    }
+}
+
+/// What a guard said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may pass.
+    Allowed,
+    /// It may not.
+    Refused,
+    /// Nothing; it passes without a verdict.
+    FailedOpen,
+    /// Nothing; it does not pass.
+    Failed,
+}
+
+impl Verdict {
+    const ALL: [Verdict; 4] = [Verdict::Allowed, Verdict::Refused, Verdict::FailedOpen, Verdict::Failed];
+
+    /// Name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Allowed => "allowed",
+            Verdict::Refused => "refused",
+            Verdict::FailedOpen => "failed_open",
+            Verdict::Failed => "failed",
         }
     }
 }
@@ -262,6 +312,11 @@ impl Counters {
         }
     }
 
+    /// Counts what a guard said.
+    pub fn guarded(&self, moment: Moment, verdict: Verdict) {
+        self.guarded[moment as usize][verdict as usize].fetch_add(1, Relaxed);
+    }
+
     /// The counts of a model at a provider: those that there are, or new ones.
     pub fn pair(&self, model: &Arc<str>, provider: &Arc<str>) -> Arc<Pair> {
         self.pairs().entry([model.clone(), provider.clone()]).or_default().clone()
@@ -370,6 +425,17 @@ impl Counters {
                 let n = sum.load(Relaxed);
                 if n > 0 {
                     s.add(&[("kind", kind)], n)?;
+                }
+            }
+            Ok(())
+        })?;
+        out.counter("weir_ai_guard", "What guards said of requests (`before`) and responses (`after`)", |s| {
+            for moment in Moment::ALL {
+                for verdict in Verdict::ALL {
+                    let n = self.guarded[moment as usize][verdict as usize].load(Relaxed);
+                    if n > 0 {
+                        s.add(&[("when", moment.name()), ("verdict", verdict.name())], n)?;
+                    }
                 }
             }
             Ok(())
