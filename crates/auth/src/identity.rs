@@ -20,9 +20,17 @@ pub struct Identity {
     pub claims: Map<String, Value>,
     /// `meta` of a key's entry: names and values that the operator chose.
     pub meta: BTreeMap<Box<str>, Box<str>>,
+    /// Models that the key may use, by their names in the configuration; `None`: all.
+    pub models: Option<Box<[Box<str>]>>,
 }
 
 impl Identity {
+    /// Whether the sender may use a model.
+    #[must_use]
+    pub fn may_use_model(&self, name: &str) -> bool {
+        self.models.as_ref().is_none_or(|models| models.iter().any(|model| **model == *name))
+    }
+
     /// The claim at a path of member names joined by dots, such as `realm_access.roles`. A member whose name contains the dots itself
     /// (`https://example.com/tenant`) is found first.
     #[must_use]

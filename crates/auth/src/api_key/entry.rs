@@ -28,6 +28,9 @@ pub struct Entry {
     /// Names of the routes that it opens; empty: all that accept its authenticator.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<String>,
+    /// Names of the models that it may use on AI routes; empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<String>,
     /// Valid from this moment on (RFC 3339, or a date: its first second in UTC).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<String>,

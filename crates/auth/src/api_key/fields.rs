@@ -16,7 +16,7 @@ impl Entry {
     /// The fields of the hash.
     ///
     /// # Errors
-    /// A scope or the name of a route that is not one word.
+    /// A scope, or the name of a route or model, that is not one word.
     pub fn to_fields(&self) -> Result<Vec<(String, String)>, String> {
         let words = |name: &str, list: &[String]| {
             let is_word = |word: &String| !word.is_empty() && !word.contains(char::is_whitespace);
@@ -33,6 +33,7 @@ impl Entry {
             ("tier", self.tier.clone()),
             ("scopes", some(words("scopes", &self.scopes)?)),
             ("routes", some(words("routes", &self.routes)?)),
+            ("models", some(words("models", &self.models)?)),
             ("not_before", self.not_before.clone()),
             ("expires", self.expires.clone()),
             ("disabled", flag(self.disabled)),
@@ -80,6 +81,7 @@ impl Entry {
                 "tier" => entry.tier = text(),
                 "scopes" => entry.scopes = words(),
                 "routes" => entry.routes = words(),
+                "models" => entry.models = words(),
                 // As in the file: an empty text is no time, and must not make a key that never expires.
                 "not_before" => entry.not_before = Some(value.to_owned()),
                 "expires" => entry.expires = Some(value.to_owned()),
@@ -95,6 +97,9 @@ impl Entry {
         // No names would open every route, which is what a missing field says.
         if entry.routes.is_empty() && seen.contains_key("routes") {
             return Err("`routes` names no route; without the field the key opens all".to_owned());
+        }
+        if entry.models.is_empty() && seen.contains_key("models") {
+            return Err("`models` names no model; without the field the key may use all".to_owned());
         }
         if entry.id.is_empty() || entry.consumer.is_empty() {
             return Err("`id` and `consumer` must not be empty".to_owned());
@@ -124,6 +129,7 @@ mod tests {
             ("tier", "gold"),
             ("scopes", "orders:read  orders:write"),
             ("routes", "orders"),
+            ("models", "chat  gpt-4o"),
             ("not_before", "2027-01-01"),
             ("expires", "2027-12-31"),
             ("disabled", "1"),
@@ -136,6 +142,7 @@ mod tests {
             tier: Some("gold".into()),
             scopes: vec!["orders:read".into(), "orders:write".into()],
             routes: vec!["orders".into()],
+            models: vec!["chat".into(), "gpt-4o".into()],
             not_before: Some("2027-01-01".into()),
             expires: Some("2027-12-31".into()),
             disabled: true,
@@ -156,6 +163,7 @@ mod tests {
             (&[("id", "k7"), ("consumer", "shop"), ("meta.", "x")], "not known"),
             (&[("id", "k7"), ("consumer", "shop"), ("routes", " ")], "names no route"),
             (&[("id", "k7"), ("consumer", "shop"), ("routes", "")], "names no route"),
+            (&[("id", "k7"), ("consumer", "shop"), ("models", " ")], "names no model"),
         ] {
             let error = read(wrong).expect_err("no entry");
             assert!(error.contains(why), "{error}");
@@ -180,13 +188,13 @@ mod tests {
         #[test]
         fn an_entry_is_the_same_after_a_hash(
             (id, consumer, tier) in ("[a-z0-9]{1,12}", "[^\\x00]{1,20}", of("[a-z]{1,8}")),
-            (scopes, routes) in (vec("[a-z:]{1,8}", 0..4), vec("[a-z_-]{1,8}", 0..4)),
+            (scopes, routes, models) in (vec("[a-z:]{1,8}", 0..4), vec("[a-z_-]{1,8}", 0..4), vec("[a-z0-9.:/-]{1,8}", 0..4)),
             (not_before, expires) in (of("2027-0[1-9]-01"), of("2028-0[1-9]-01")),
             (disabled, weak) in (any::<bool>(), any::<bool>()),
             meta in btree_map("[a-zA-Z_.-]{1,8}", ".{0,20}", 0..4),
         ) {
             let entry = Entry {
-                id, sha256: "ab".into(), consumer, tier, scopes, routes, not_before, expires, disabled, weak, meta
+                id, sha256: "ab".into(), consumer, tier, scopes, routes, models, not_before, expires, disabled, weak, meta
             };
             let fields = entry.to_fields().expect("words");
             let bytes = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));

@@ -34,6 +34,7 @@ impl Record {
                 key_id: Some(entry.id.as_str().into()),
                 tier: entry.tier.map(Into::into),
                 scopes: entry.scopes.into_iter().map(Into::into).collect(),
+                models: (!entry.models.is_empty()).then(|| entry.models.into_iter().map(Into::into).collect()),
                 meta: entry.meta.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
                 ..Identity::default()
             }),

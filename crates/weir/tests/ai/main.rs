@@ -10,6 +10,7 @@ mod guard;
 mod heartbeat;
 mod inference;
 mod judge;
+mod key_models;
 mod pass_through;
 mod recover;
 mod redact;

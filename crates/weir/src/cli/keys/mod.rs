@@ -71,6 +71,9 @@ struct Create {
     /// Route that the key opens; may be given more than once. Without it: all.
     #[arg(long = "route", value_name = "NAME")]
     routes: Vec<String>,
+    /// Model that the key may use on AI routes; may be given more than once. Without it: all.
+    #[arg(long = "model", value_name = "NAME")]
+    models: Vec<String>,
     /// Valid from this moment on: 2027-01-31 or 2027-01-31T12:00:00Z.
     #[arg(long, value_name = "TIME")]
     not_before: Option<String>,
@@ -156,6 +159,7 @@ impl Create {
             tier: self.tier,
             scopes: self.scopes,
             routes: self.routes,
+            models: self.models,
             not_before: self.not_before,
             expires: self.expires,
             meta,

@@ -143,7 +143,7 @@ async fn serve(
         Some((name, method)) => (Some(name.into()), Some(method)),
         None => (found.model(&body), None),
     };
-    let Some((model_id, model)) = find_model(config, action, name.as_deref()) else {
+    let Some((model_id, model)) = find_model(config, action, x.identity.as_deref(), name.as_deref()) else {
         return Err(match name {
             Some(name) => models::not_found(&name, api).into(),
             None => Problem::request("missing_model", "The request names no `model`", Some("model")).into(),

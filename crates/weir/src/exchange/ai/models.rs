@@ -1,5 +1,6 @@
 //! `GET /v1/models`, `GET /v1beta/models`: the models of the route that the API can reach, in the form of that API.
 
+use auth::Identity;
 use llm::Api;
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ use super::translation::egress;
 use crate::config::{Alias, Config, Model, RouteAi};
 use crate::error::Reason;
 use crate::http::reply::Prepared;
-use crate::policy::ai::find_model;
+use crate::policy::ai::{self, find_model};
 
 /// Whether a provider of the model can serve a client of this API.
 fn is_served(config: &Config, model: &Model, api: Api) -> bool {
@@ -17,9 +18,9 @@ fn is_served(config: &Config, model: &Model, api: Api) -> bool {
 }
 
 /// Names that a client may use: those of models, and aliases without a `*`.
-fn names(config: &Config, route: &RouteAi, api: Api) -> Vec<String> {
+fn names(config: &Config, route: &RouteAi, who: Option<&Identity>, api: Api) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    for model in route.models.iter().map(|id| &config.models[id.0]).filter(|model| is_served(config, model, api)) {
+    for (_, model) in ai::models(config, route, who).filter(|(_, model)| is_served(config, model, api)) {
         let exact = model.aliases.iter().filter_map(|alias| match alias {
             Alias::Exact(name) => Some(name.to_string()),
             Alias::Pattern(..) => None,
@@ -56,13 +57,13 @@ pub(super) async fn run(
     let document = match name {
         Some(name) => {
             let exact = RouteAi { default_model: None, ..route.clone() };
-            match find_model(config, &exact, Some(name)) {
+            match find_model(config, &exact, x.identity.as_deref(), Some(name)) {
                 Some((_, model)) if is_served(config, model, api) => describe(api, name),
                 _ => return Err(not_found(name, api).into()),
             }
         }
         None => {
-            let names = names(config, route, api);
+            let names = names(config, route, x.identity.as_deref(), api);
             let list: Vec<Value> = names.iter().map(|name| describe(api, name)).collect();
             match api {
                 Api::Messages => {

@@ -10,6 +10,7 @@ mod operation;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use auth::Identity;
 use llm::tokens::Ratio;
 
 pub use candidates::order;
@@ -130,9 +131,24 @@ impl AiState {
     }
 }
 
-/// The model that a route has under a name: its own, an alias, the pattern with the longest fixed part, or the default.
-pub fn find_model<'c>(config: &'c Config, route: &RouteAi, name: Option<&str>) -> Option<(ModelId, &'c Model)> {
-    let models = || route.models.iter().map(|id| (*id, &config.models[id.0]));
+/// The models of a route that a client may use.
+pub fn models<'c>(
+    config: &'c Config,
+    route: &RouteAi,
+    who: Option<&Identity>,
+) -> impl Iterator<Item = (ModelId, &'c Model)> {
+    let all = route.models.iter().map(|id| (*id, &config.models[id.0]));
+    all.filter(move |(_, model)| who.is_none_or(|who| who.may_use_model(&model.name)))
+}
+
+/// The model that a client may use on a route under a name: the route's own, an alias, the pattern with the longest fixed part, or the default.
+pub fn find_model<'c>(
+    config: &'c Config,
+    route: &RouteAi,
+    who: Option<&Identity>,
+    name: Option<&str>,
+) -> Option<(ModelId, &'c Model)> {
+    let models = || models(config, route, who);
     let by_name = |name: &str| {
         models().find(|(_, model)| *model.name == *name).or_else(|| {
             models()
@@ -144,5 +160,5 @@ pub fn find_model<'c>(config: &'c Config, route: &RouteAi, name: Option<&str>) -
                 .map(|(_, id, model)| (id, model))
         })
     };
-    name.and_then(by_name).or_else(|| route.default_model.map(|id| (id, &config.models[id.0])))
+    name.and_then(by_name).or_else(|| models().find(|(id, _)| Some(*id) == route.default_model))
 }

@@ -300,6 +300,11 @@ pub fn merge(first: &Identity, second: &Identity) -> Arc<Identity> {
     all.consumer = all.consumer.or_else(|| second.consumer.clone());
     all.tier = all.tier.or_else(|| second.tier.clone());
     all.scopes.extend(second.scopes.iter().filter(|scope| !first.scopes.contains(scope)).cloned());
+    // Each of the two says what it allows: both have to.
+    all.models = match (&first.models, &second.models) {
+        (Some(one), Some(_)) => Some(one.iter().filter(|name| second.may_use_model(name)).cloned().collect()),
+        (one, other) => one.as_ref().or(other.as_ref()).cloned(),
+    };
     for (name, value) in &second.claims {
         all.claims.entry(name.clone()).or_insert_with(|| value.clone());
     }
