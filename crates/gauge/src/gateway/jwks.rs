@@ -22,7 +22,7 @@ const P256: &[u8] = b"\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\x
 /// A set on one line, with only its public keys of the kinds above, and the number of the others.
 ///
 /// # Errors
-/// When it is no set, has a private or symmetric key, or no key of these kinds.
+/// When it is not a set, has a private or symmetric key, or no key of these kinds.
 pub(super) fn read(text: &str) -> Result<(String, Vec<PublicKey>, usize), String> {
     let set: Value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
     let all = set["keys"].as_array().ok_or("it is not a JSON Web Key Set: it has no `keys`")?;

@@ -71,7 +71,7 @@ impl From<&KeyAuth> for Keys {
     }
 }
 
-/// What tells clients of a limit apart.
+/// What a limit counts by.
 pub(super) enum By<'a> {
     /// The value of a field.
     Header(&'a str),
@@ -189,10 +189,10 @@ impl Policies {
             let form = if gateway.name() == "weir" {
                 "as SHA-256"
             } else {
-                "in plain text: only the gateway's user may read these files"
+                "in plain text: only the owner can read these files, who has to be the gateway's user"
             };
             said.push(format!(
-                "operations that need an API key get 401 without one of {} keys; {upstream}. The keys are here {form}",
+                "operations that need an API key get 401 without one of those given ({}); {upstream}. The keys are here {form}",
                 keys.len()
             ));
         }

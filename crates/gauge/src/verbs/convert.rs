@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -267,7 +269,10 @@ fn write(gateway: &dyn Gateway, model: &Model, place: &Place, written: &Written)
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|error| said(folder, error))?;
         }
-        std::fs::write(&path, &file.text).map_err(|error| said(&path, error))?;
+        // What has keys is the owner's alone, from the beginning.
+        let mode = if model.settings.policies.keys.is_some() { 0o600 } else { 0o666 };
+        let opened = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&path);
+        opened.and_then(|mut opened| opened.write_all(file.text.as_bytes())).map_err(|error| said(&path, error))?;
     }
     let path = directory.join("README.md");
     std::fs::write(&path, readme(gateway, model, place, written)).map_err(|error| said(&path, error))

@@ -179,7 +179,7 @@ fn convert_says_what_it_set_and_what_it_could_not() {
     let weir = read("weir/README.md");
     for line in [
         "- pages of https://app.example.com, http://localhost:3000 may use the API without cookies",
-        "- operations that need an API key get 401 without one of 1 keys",
+        "- operations that need an API key get 401 without one of those given (1); ",
         "- operations that need a bearer token get 401 without one of the issuer https://id.example.com/ for the audience orders",
         "- each client consumer, or address where no credentials are checked, may send 1000 requests a minute",
         "- a request is sent again up to 2 times",
@@ -188,6 +188,11 @@ fn convert_says_what_it_set_and_what_it_could_not() {
         assert!(weir.lines().any(|said| said.starts_with(line)), "{line}\n{weir}");
     }
     assert!(!read("weir/keys.yaml").contains("3f1c9a7d2b8e4f60a5c1"), "Weir has the hash only");
+    let mode = |file: &str| {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::metadata(folder.path().join("out").join(file)).expect(file).permissions().mode() & 0o777
+    };
+    assert_eq!(mode("nginx/keys.map"), 0o600, "others cannot read the keys");
     let nginx = read("nginx/README.md");
     assert!(!nginx.contains("\n- metrics for") && nginx.contains("\n- --metrics: nginx has no metrics"), "{nginx}");
     assert!(err(&written).contains("note: nginx: --jwks: tokens are checked by NGINX Plus"), "{}", err(&written));

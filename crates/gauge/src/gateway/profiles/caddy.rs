@@ -97,7 +97,7 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
 \t\t}}
 "
         );
-        all.notes.push("retries after a status need Caddy 2.11.3 or newer".to_owned());
+        all.notes.push("retries were tried with Caddy 2.11.7: older versions may not know the conditions".to_owned());
     }
     if let Some(address) = policies.metrics {
         all.server = "\tmetrics\n".to_owned();

@@ -89,7 +89,7 @@ fn rate_limit(limit: &Limit<'_>) -> Additions {
     );
     let (keys, actions): (&[&str], String) = match limit.by {
         By::Header(header) => (&["client"], format!("rate_limits: [{{actions: [{}]}}]\n", by_header(header))),
-        // Each route says how its clients are told apart.
+        // Each route says what its clients are counted by.
         By::Address => (&["remote_address"], String::new()),
         By::Consumer => (&["client", "remote_address"], String::new()),
     };
@@ -110,7 +110,7 @@ descriptors: [{}]
     filter("local_ratelimit", "local_ratelimit", "LocalRateLimit", &lines)
 }
 
-/// Tells clients apart by the value of a field.
+/// Counts by the value of a field.
 fn by_header(header: &str) -> String {
     format!("{{request_headers: {{header_name: {header}, descriptor_key: client}}}}")
 }
@@ -134,7 +134,8 @@ fn tokens(issuer: &str, audience: &str, key_set: &str, rules: &str) -> Additions
 
 const AT: &str = "                          ";
 
-/// What `gauge convert` is told beyond the description. Filters are off but for the routes that turn them on: a path that is not described gets 404.
+/// What `gauge convert` is told beyond the description. Filters are disabled but on the routes that enable them: a path that is not
+/// described gets 404.
 pub(in crate::gateway) fn policies(model: &Model) -> Additions {
     let policies = &model.settings.policies;
     let mut all = Additions::default();

@@ -12,7 +12,7 @@ pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
         Profile::PassThrough | Profile::Life(_) | Profile::LargeBodies => nothing_more(),
         Profile::KeyAuth(auth) => {
             let keys = auth.into();
-            Ok(Additions { route: unauthorized(&keys), ..key_auth(&keys) })
+            Ok(Additions { route: unauthorized(&keys), ..key_auth(&keys, "consumer") })
         }
         Profile::Headers(headers) => Ok(edits(headers)),
         Profile::RateLimit(limit) => {
@@ -34,8 +34,8 @@ fn upstream(text: &str) -> Additions {
     Additions { upstream: text.to_owned(), ..Additions::default() }
 }
 
-/// `$known_key` and `$consumer` of a request; [`unauthorized`] compares the first.
-fn key_auth(keys: &Keys) -> Additions {
+/// `$known_key` and `$consumer` of a request; [`unauthorized`] compares the first. The upstream gets the variable that is named.
+fn key_auth(keys: &Keys, consumer: &str) -> Additions {
     let (header, given) = (&keys.header, variable(&keys.header));
     let lines = |consumers: bool| {
         let line = move |(key, consumer): &(String, String)| {
@@ -55,7 +55,7 @@ fn key_auth(keys: &Keys) -> Additions {
             (keys.credentials.iter().map(|(key, _)| key.len()).max().unwrap_or(0) * 2).next_power_of_two().max(128),
             (keys.credentials.len() * 4).next_power_of_two().max(2048),
         ),
-        upstream: format!("proxy_set_header {header} \"\";\nproxy_set_header {CONSUMER} $consumer;\n"),
+        upstream: format!("proxy_set_header {header} \"\";\nproxy_set_header {CONSUMER} ${consumer};\n"),
         files: vec![file("keys.map", lines(false)), file("consumers.map", lines(true))],
         ..Additions::default()
     }
@@ -127,21 +127,22 @@ add_header X-Cache $upstream_cache_status always;
 
 /// What `gauge convert` is told beyond the description.
 pub(in crate::gateway) fn policies(model: &Model) -> Additions {
-    let mut all = model.keys().map_or(Additions::default(), |keys| key_auth(&keys));
+    let mut all = model.keys().map_or(Additions::default(), |keys| key_auth(&keys, "whose"));
     if let Some(keys) = model.keys() {
-        // The method, unless the key is known; compared once more, since a map ignores case.
+        // A map ignores case, so the key is compared once more.
         let given = variable(&keys.header);
         all.server = format!(
-            "        set $unproven $request_method;
-        if (${given} = $known_key) {{ set $unproven \"\"; }}
-        if ($known_key = \"\") {{ set $unproven $request_method; }}
+            "        set $whose \"\";
+        if (${given} = $known_key) {{ set $whose $consumer; }}
+        set $unproven $request_method;
+        if ($whose) {{ set $unproven \"\"; }}
 "
         );
     }
     if let Some(limit) = model.limit(model.settings.policies.keys.is_some()) {
         if let By::Consumer = limit.by {
             all.global.push_str(
-                "    map $consumer $limited {\n        \"\" $binary_remote_addr;\n        default $consumer;\n    }\n",
+                "    map $whose $limited {\n        \"\" $binary_remote_addr;\n        default $whose;\n    }\n",
             );
         }
         let limit = rate_limit(&limit);

@@ -89,7 +89,8 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
         );
         all.route =
             [all.route.as_str(), "retry"].into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(", ");
-        all.notes.push("retries after a status need Traefik 3.7 or newer".to_owned());
+        all.notes
+            .push("retries after a status were tried with Traefik 3.7.15: older versions may not know them".to_owned());
     }
     all
 }
