@@ -10,6 +10,8 @@ mod golden;
 mod many;
 #[path = "gateways/options.rs"]
 mod options;
+#[path = "gateways/policies.rs"]
+mod policies;
 #[path = "gateways/running.rs"]
 mod running;
 #[path = "gateways/verbs.rs"]

@@ -62,7 +62,7 @@ enum Command {
     /// Read an API description and write what is in it.
     Describe(verbs::describe::Describe),
     /// Write the configuration of gateways for an API.
-    Convert(verbs::convert::Convert),
+    Convert(Box<verbs::convert::Convert>),
     /// Say whether results can be believed: one verdict a line, with its evidence.
     ///
     /// Exit codes: 0 clean, 1 something was found, 2 a file could not be read.

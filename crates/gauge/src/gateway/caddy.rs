@@ -32,7 +32,7 @@ impl Gateway for Caddy {
 	admin off
 	auto_https off
 	persist_config off
-	log {
+OPTIONS	log {
 		level ERROR
 	}
 	servers {
@@ -45,7 +45,9 @@ impl Gateway for Caddy {
 }
 ",
         )
-        .replace("LISTEN", more.listen);
+        .replace("OPTIONS", &more.server)
+        .replace("LISTEN", more.listen)
+            + &more.end;
         for upstream in &model.upstreams {
             text.push_str(&pass(model, upstream, &more));
         }
@@ -76,6 +78,10 @@ impl Gateway for Caddy {
 
     fn profile(&self, profile: &Profile) -> Result<Additions, &'static str> {
         profiles::caddy::additions(profile)
+    }
+
+    fn policies(&self, model: &Model) -> Additions {
+        profiles::caddy::policies(model)
     }
 
     fn command(&self, program: &Program, place: &Place) -> Command {
@@ -135,13 +141,14 @@ fn handlers(model: &Model, path: &PathEntry, i: usize) -> String {
     // Its `path` matcher takes upper and lower case for the same; regular expressions see the decoded path.
     let matcher =
         format!("path_regexp {}", token(&format!("^{}$", pattern(&path.segments, |text| regex(&decoded(text))))));
-    let mut text = String::new();
+    let mut text = profiles::caddy::preflight(model, path, &matcher, i);
     for (j, target) in path.targets.iter().enumerate() {
         let methods: Vec<&str> = target.methods.iter().map(|method| method.as_str()).collect();
         let _ = write!(
             text,
-            "\t\t@r{i}_{j} {{\n\t\t\tmethod {}\n\t\t\t{matcher}\n\t\t}}\n\t\thandle @r{i}_{j} {{\n\t\t\timport {}\n\t\t}}\n",
+            "\t\t@r{i}_{j} {{\n\t\t\tmethod {}\n\t\t\t{matcher}\n\t\t}}\n\t\thandle @r{i}_{j} {{\n{}\t\t\timport {}\n\t\t}}\n",
             methods.join(" "),
+            profiles::caddy::check(model, target.guard),
             model.upstreams[target.upstream].name
         );
     }

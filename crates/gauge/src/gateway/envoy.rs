@@ -70,10 +70,12 @@ impl Gateway for Envoy {
         for path in &model.paths {
             text.push_str(&routes(model, path));
         }
+        text.push_str(&more.server);
         text.push_str("  clusters:\n");
         for upstream in &model.upstreams {
             text.push_str(&cluster(model, upstream));
         }
+        text.push_str(&more.end);
         let mut notes = vec!["dot segments are removed, and escapes of letters, digits and -._~ decoded, before a path is compared and passed on".to_owned()];
         notes.extend(more.notes);
         Ok(Written { files: vec![File::new("envoy.yaml", text)], notes, left_out: 0 })
@@ -81,6 +83,10 @@ impl Gateway for Envoy {
 
     fn profile(&self, profile: &Profile) -> Result<Additions, &'static str> {
         profiles::envoy::additions(profile)
+    }
+
+    fn policies(&self, model: &Model) -> Additions {
+        profiles::envoy::policies(model)
     }
 
     fn command(&self, program: &Program, place: &Place) -> Command {
@@ -108,7 +114,7 @@ fn routes(model: &Model, path: &PathEntry) -> String {
         Some(literal) => format!("path: {}", quoted(&literal)),
         None => format!("safe_regex: {{regex: {}}}", quoted(&pattern(&path.segments, regex))),
     };
-    let mut text = String::new();
+    let mut text = profiles::envoy::preflight(model, path, &matcher);
     for target in &path.targets {
         let upstream = &model.upstreams[target.upstream];
         let methods: Vec<&str> = target.methods.iter().map(|method| method.as_str()).collect();
@@ -116,14 +122,19 @@ fn routes(model: &Model, path: &PathEntry) -> String {
             [method] => format!("exact: {method}"),
             methods => format!("safe_regex: {{regex: {}}}", quoted(&methods.join("|"))),
         };
-        let _ = write!(
-            text,
-            "                        - match: {{{matcher}, headers: [{{name: \":method\", string_match: {{{methods}}}}}]}}
-                          route: {{cluster: {}, timeout: 60s, host_rewrite_literal: {}, append_x_forwarded_host: true{}}}\n",
-            upstream.name,
-            quoted(&upstream.authority()),
-            base(upstream, model.settings.profile.prefix())
-        );
+        for variant in profiles::envoy::variants(model, path, target.guard) {
+            let _ = write!(
+                text,
+                "                        - match: {{{matcher}, headers: [{{name: \":method\", string_match: {{{methods}}}}}{}]}}
+                          route: {{cluster: {}, timeout: 60s, host_rewrite_literal: {}, append_x_forwarded_host: true{}{}}}\n{}",
+                variant.condition,
+                upstream.name,
+                quoted(&upstream.authority()),
+                base(upstream, model.settings.profile.prefix()),
+                variant.action,
+                variant.lines
+            );
+        }
     }
     let allow: Vec<&str> = path.methods().map(apidoc::Method::as_str).collect();
     let _ = write!(

@@ -98,6 +98,10 @@ impl Gateway for Haproxy {
         profiles::haproxy::additions(profile)
     }
 
+    fn policies(&self, model: &Model) -> Additions {
+        profiles::haproxy::policies(model)
+    }
+
     fn command(&self, program: &Program, _place: &Place) -> Command {
         Command::new(program, &["-W", "-f", "haproxy.cfg"])
     }
@@ -112,7 +116,7 @@ impl Gateway for Haproxy {
 }
 
 fn head(model: &Model, place: &Place, more: &Additions) -> String {
-    let route = &more.route;
+    let (route, server) = (&more.route, &more.server);
     let settings = &model.settings;
     let slash = match settings.encoded_slash {
         EncodedSlash::Pass => "",
@@ -145,7 +149,7 @@ frontend in
     http-request set-var(txn.route) path,map_str(literals.map)
     http-request set-var(txn.route) path,map_reg(templates.map) unless {{ var(txn.route) -m found }}
     http-request return status 404 content-type text/plain string \"not found\" unless {{ var(txn.route) -m found }}
-    http-request set-var(txn.backend) method,concat(,txn.route),map_str(methods.map)
+{server}    http-request set-var(txn.backend) method,concat(,txn.route),map_str(methods.map)
     http-request return status 405 hdr Allow \"%[var(txn.route),map_str(allow.map)]\" content-type text/plain string \"method not allowed\" unless {{ var(txn.backend) -m found }}
 {route}    unique-id-format %{{+X}}o%ci%cp%Ts%rt
     http-request set-header X-Request-Id %[unique-id]

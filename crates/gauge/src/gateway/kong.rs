@@ -56,16 +56,21 @@ services:
     connect_timeout: 2000
     read_timeout: 60000
     write_timeout: 60000
-    retries: 0
+    retries: {}
 {}    routes:
 ",
                 upstream.name,
                 if upstream.https { "https" } else { "http" },
                 quoted(&upstream.host),
                 upstream.port,
+                model.settings.policies.retries.unwrap_or(0),
                 if upstream.https { "    tls_verify: true\n" } else { "" }.to_owned() + &base(upstream)
             );
             for (i, path) in model.paths.iter().enumerate() {
+                let (expression, priority) = (expression(path), model.paths.len() - i);
+                if path.targets[0].upstream == u {
+                    text.push_str(&profiles::kong::preflight(model, path, &expression, i, priority));
+                }
                 for target in path.targets.iter().filter(|target| target.upstream == u) {
                     let methods: Vec<&str> = target.methods.iter().map(|method| method.as_str()).collect();
                     let _ = write!(
@@ -78,17 +83,18 @@ services:
         preserve_host: false
         request_buffering: false
         protocols: [http]
-",
+{}",
                         quoted(&route_name(&model.routes[target.routes[0]].id, i)),
                         methods.join(", "),
-                        quoted(&expression(path)),
-                        model.paths.len() - i
+                        quoted(&expression),
+                        priority,
+                        profiles::kong::plugins(model, path, target.guard)
                     );
                 }
             }
         }
         Ok(Written {
-            files: vec![File::new("kong.yaml", text), File::new("kong.conf", conf(model, place))],
+            files: vec![File::new("kong.yaml", text), File::new("kong.conf", conf(model, place) + &more.end)],
             notes: NOTES.map(str::to_owned).into_iter().chain(more.notes).collect(),
             left_out: 0,
         })
@@ -96,6 +102,10 @@ services:
 
     fn profile(&self, profile: &Profile) -> Result<Additions, &'static str> {
         profiles::kong::additions(profile)
+    }
+
+    fn policies(&self, model: &Model) -> Additions {
+        profiles::kong::policies(model)
     }
 
     fn command(&self, program: &Program, _place: &Place) -> Command {
@@ -133,7 +143,7 @@ prefix = run
 proxy_listen = {}{} backlog=4096
 {}admin_listen = off
 admin_gui_listen = off
-status_listen = off
+status_listen = {}
 nginx_daemon = off
 nginx_main_worker_processes = {}
 nginx_main_worker_rlimit_nofile = 65536
@@ -156,6 +166,7 @@ upstream_keepalive_idle_timeout = 60
             .tls
             .as_ref()
             .map_or(String::new(), |tls| { format!("ssl_cert = {}\nssl_cert_key = {}\n", tls.cert, tls.key) }),
+        model.settings.policies.metrics.map_or("off".to_owned(), |address| address.to_string()),
         place.cpus,
         if model.settings.access_log { "/dev/stdout" } else { "off" }
     )

@@ -20,12 +20,15 @@ mod caddy;
 mod envoy;
 mod fiber;
 mod haproxy;
+mod jwks;
 mod kong;
 mod krakend;
 mod model;
 mod nginx;
 mod paths;
+pub mod policies;
 mod profiles;
+mod security;
 mod settings;
 mod spring;
 mod text;
@@ -39,6 +42,9 @@ use std::process::{Command as Process, Stdio};
 use std::time::Duration;
 
 use crate::profile::Profile;
+pub use jwks::PublicKey;
+pub use policies::{Policies, Rate, Tokens};
+pub use security::{Alternative, Guard};
 pub use settings::{EncodedSlash, Settings, Tls};
 
 pub use model::{Model, ModelError, Options, Part, PathEntry, Route, Segment, Target, Upstream};
@@ -94,13 +100,17 @@ pub struct Written {
     pub left_out: usize,
 }
 
-/// What a profile adds to a gateway's configuration; each adapter says where these go.
+/// What a profile or policies add to a gateway's configuration; each adapter says where these go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Additions {
     /// For the listener.
     pub listen: &'static str,
     /// Once, for the whole gateway.
     pub global: String,
+    /// Once, in the section of the listener or beside it.
+    pub server: String,
+    /// Once, at the end of the main file.
+    pub end: String,
     /// For each route, before a request is passed on.
     pub route: String,
     /// For each upstream, or wherever requests to it are written.
@@ -256,6 +266,11 @@ pub trait Gateway: Sync {
         }
     }
 
+    /// What the policies of a model add to its configuration, beside what they add to single routes.
+    fn policies(&self, _model: &Model) -> Additions {
+        Additions::default()
+    }
+
     /// How it is started, in the foreground, once its files are written.
     fn command(&self, program: &Program, place: &Place) -> Command;
 
@@ -341,14 +356,28 @@ pub fn by_name(name: &str) -> Option<&'static dyn Gateway> {
 pub fn written(gateway: &dyn Gateway, model: &Model, place: &Place) -> Result<Written, Unsupported> {
     let mut written = gateway.files(model, place)?;
     written.notes.extend(model.settings.not_written(gateway.name()));
+    written.notes.extend(model.settings.policies.not_written(gateway));
+    written.notes.extend(security::notes_of(gateway, model));
     Ok(written)
 }
 
-/// A profile's additions for a model.
+/// What the profile and the policies of a model add.
 fn additions(gateway: &dyn Gateway, model: &Model) -> Result<Additions, Unsupported> {
     let profile = &model.settings.profile;
     let why = |why| Unsupported { gateway: gateway.name(), why: format!("profile `{}`: {why}", profile.name()) };
-    gateway.profile(profile).map_err(why)
+    let policies = gateway.policies(model);
+    let mut all = gateway.profile(profile).map_err(why)?;
+    let pairs = [
+        (&mut all.global, policies.global),
+        (&mut all.server, policies.server),
+        (&mut all.end, policies.end),
+        (&mut all.route, policies.route),
+        (&mut all.upstream, policies.upstream),
+    ];
+    pairs.into_iter().for_each(|(all, more)| all.push_str(&more));
+    all.files.extend(policies.files);
+    all.notes.extend(policies.notes);
+    Ok(all)
 }
 
 /// What every program written in Go is told: its cores, and a memory limit that its collector heeds.

@@ -5,6 +5,7 @@ use std::fmt;
 
 use apidoc::{Api, Method, Operation};
 
+use super::security::{self, Alternative, Guard};
 use super::settings::Settings;
 
 use crate::gateway::text::{decoded, encoded};
@@ -33,6 +34,8 @@ pub struct Model {
     pub paths: Vec<PathEntry>,
     /// What the configurations are to do beyond the description.
     pub settings: Settings,
+    /// The field that carries API keys; empty when the description has none.
+    pub key_header: String,
     /// What of the description no gateway is told, one sentence each.
     pub notes: Vec<String>,
 }
@@ -105,6 +108,10 @@ pub struct Route {
     pub upstream: usize,
     /// Whether a call without credentials is refused by the upstream.
     pub protected: bool,
+    /// What is enough of credentials; empty if everyone may send it.
+    pub security: Vec<Alternative>,
+    /// What of that is checked.
+    pub guard: Guard,
     /// Headers that have to pass, lower case, sorted: see [`Api::request_headers`].
     pub request_headers: Vec<String>,
     /// Names of the query parameters, sorted; an API key in the query included.
@@ -172,15 +179,17 @@ impl Segment {
 pub struct PathEntry {
     /// Segments of the first route; the others differ in the names of parameters at most.
     pub segments: Vec<Segment>,
-    /// One for each upstream, in the order of the description.
+    /// One for each upstream and guard, in the order of the description.
     pub targets: Vec<Target>,
 }
 
-/// The methods of a path that go to one upstream.
+/// The methods of a path that go to one upstream after one check of credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Index into [`Model::upstreams`].
     pub upstream: usize,
+    /// What is checked before.
+    pub guard: Guard,
     /// In the order of the description. With GET comes HEAD (RFC 9110, section 9.1), unless the description has a HEAD of its own.
     pub methods: Vec<Method>,
     /// Indexes into [`Model::routes`].
@@ -249,6 +258,7 @@ impl Model {
             routes: Vec::new(),
             paths: Vec::new(),
             settings: options.settings.clone(),
+            key_header: security::key_header(api),
             notes: unused_servers(api),
         };
         let mut reasons = Vec::new();
@@ -281,6 +291,8 @@ impl Model {
             ));
         }
         model.group(&mut reasons);
+        reasons.extend(security::unused(&model));
+        model.notes.extend(security::not_given(&model));
         if reasons.is_empty() { Ok(model) } else { Err(ModelError { reasons }) }
     }
 
@@ -304,12 +316,15 @@ impl Model {
                 *part = Part::MultiSegment(std::mem::take(name));
             }
         }
+        let security = security::alternatives(api, operation, &self.key_header, &self.settings.policies);
         Ok(Route {
             id: operation.id.clone(),
             method: operation.method,
             segments,
             upstream,
             protected: operation.security.is_required(),
+            guard: security::guard(&security),
+            security,
             request_headers: api.request_headers(operation),
             query,
         })
@@ -368,13 +383,15 @@ impl Model {
                 ));
                 continue;
             }
-            match entry.targets.iter_mut().find(|target| target.upstream == route.upstream) {
+            let same = |target: &&mut Target| (target.upstream, target.guard) == (route.upstream, route.guard);
+            match entry.targets.iter_mut().find(same) {
                 Some(target) => {
                     target.methods.push(route.method);
                     target.routes.push(index);
                 }
                 None => entry.targets.push(Target {
                     upstream: route.upstream,
+                    guard: route.guard,
                     methods: vec![route.method],
                     routes: vec![index],
                 }),
@@ -416,8 +433,9 @@ impl Model {
                     let new = |method: &Method| !into.targets.iter().any(|other| other.methods.contains(method));
                     let methods: Vec<Method> = target.methods.iter().copied().filter(new).collect();
                     let routes = target.routes.iter().copied().filter(|&i| methods.contains(&self.routes[i].method));
-                    let more = Target { upstream: target.upstream, routes: routes.collect(), methods };
-                    match into.targets.iter_mut().find(|other| other.upstream == target.upstream) {
+                    let more = Target { routes: routes.collect(), methods, ..*target };
+                    let same = |other: &&mut Target| (other.upstream, other.guard) == (target.upstream, target.guard);
+                    match into.targets.iter_mut().find(same) {
                         _ if more.methods.is_empty() => {}
                         Some(other) => {
                             other.methods.extend(more.methods);

@@ -37,15 +37,13 @@ impl Gateway for Nginx {
         for upstream in &model.upstreams {
             let _ = write!(
                 text,
-                "    upstream {} {{\n{}        server {}{};\n        keepalive 256;\n        keepalive_requests 1000000000;\n        keepalive_timeout 60s;\n    }}\n",
+                "    upstream {} {{\n{}{}        keepalive 256;\n        keepalive_requests 1000000000;\n        keepalive_timeout 60s;\n    }}\n",
                 upstream.name,
                 if resolved(upstream) { format!("        zone {} 64k;\n", upstream.name) } else { String::new() },
-                upstream.address(),
-                if resolved(upstream) { " resolve" } else { "" }
+                servers(model, upstream, if resolved(upstream) { " resolve" } else { "" })
             );
         }
-        let split = |path: &&PathEntry| path.targets.len() > 1;
-        for (i, path) in model.paths.iter().enumerate().filter(|(_, path)| split(path)) {
+        for (i, path) in model.paths.iter().enumerate().filter(|(_, path)| one_upstream(path).is_none()) {
             text.push_str(&maps(model, path, i));
         }
         let _ = write!(
@@ -53,7 +51,7 @@ impl Gateway for Nginx {
             "    server {{\n        listen {}{} backlog=4096;\n{}{UNDESCRIBED}        location / {{ return 404; }}\n",
             place.listen,
             more.listen.to_owned() + if model.settings.tls.is_some() { " ssl" } else { "" },
-            model.settings.tls.as_ref().map_or(String::new(), certificate)
+            model.settings.tls.as_ref().map_or(String::new(), certificate) + &more.server
         );
         for (i, path) in model.paths.iter().enumerate() {
             text.push_str(&location(model, path, i, &more));
@@ -89,6 +87,10 @@ impl Gateway for Nginx {
 
     fn profile(&self, profile: &Profile) -> Result<Additions, &'static str> {
         profiles::nginx::additions(profile)
+    }
+
+    fn policies(&self, model: &Model) -> Additions {
+        profiles::nginx::policies(model)
     }
 
     fn command(&self, program: &Program, _place: &Place) -> Command {
@@ -167,6 +169,13 @@ fn described_underscores(model: &Model) -> bool {
     model.routes.iter().flat_map(|route| &route.request_headers).any(|name| name.contains('_'))
 }
 
+/// The server of an upstream, as often as a request may be sent to it; a failure says nothing about the same server under another number.
+fn servers(model: &Model, upstream: &Upstream, resolve: &str) -> String {
+    let attempts = model.settings.policies.retries.unwrap_or(0) + 1;
+    let fails = if attempts > 1 { " max_fails=0" } else { "" };
+    format!("        server {}{resolve}{fails};\n", upstream.address()).repeat(attempts as usize)
+}
+
 fn scheme(upstream: &Upstream) -> &'static str {
     if upstream.https { "https" } else { "http" }
 }
@@ -234,6 +243,12 @@ fn maps(model: &Model, path: &PathEntry, i: usize) -> String {
     text
 }
 
+/// The upstream that all methods of a path go to.
+fn one_upstream(path: &PathEntry) -> Option<usize> {
+    let first = path.targets.first()?.upstream;
+    path.targets.iter().all(|target| target.upstream == first).then_some(first)
+}
+
 fn location(model: &Model, path: &PathEntry, i: usize, more: &Additions) -> String {
     // Locations are compared with the path as it is after decoding.
     // A location `= /a/` would redirect `/a` to it.
@@ -243,9 +258,9 @@ fn location(model: &Model, path: &PathEntry, i: usize, more: &Additions) -> Stri
         None => format!("~ {}", word(&format!("^{}\\z", pattern(&path.segments, |literal| regex(&decoded(literal)))))),
     };
     let methods: Vec<&str> = path.methods().map(apidoc::Method::as_str).collect();
-    let body = match path.targets.as_slice() {
-        [target] => format!("            include {}.conf;\n", model.upstreams[target.upstream].name),
-        _ => {
+    let body = match one_upstream(path) {
+        Some(upstream) => format!("            include {}.conf;\n", model.upstreams[upstream].name),
+        None => {
             let based = path.targets.iter().any(|target| !model.upstreams[target.upstream].base.is_empty());
             let rest = if based { "$request_uri" } else { "" };
             let mut body = format!("            proxy_pass $pass_{i}{rest};\n");
@@ -259,10 +274,12 @@ fn location(model: &Model, path: &PathEntry, i: usize, more: &Additions) -> Stri
     };
     format!(
         "        location {matcher} {{
-            if ($request_method !~ \"^(?:{})$\") {{ add_header Allow \"{}\" always; return 405; }}
-{}{body}        }}\n",
+{}            if ($request_method !~ \"^(?:{})$\") {{ add_header Allow \"{}\" always; return 405; }}
+{}{}{body}        }}\n",
+        profiles::nginx::preflight(model, path),
         methods.join("|"),
         methods.join(", "),
+        profiles::nginx::check(model, path),
         more.route
     )
 }

@@ -95,11 +95,10 @@ fn same_shape(a: &[Segment], b: &[Segment]) -> bool {
 
 fn merge(into: &mut PathEntry, from: &PathEntry, described: &str, model: &Model) -> Result<(), String> {
     for target in &from.targets {
-        let taken = |method: &Method| {
-            into.targets.iter().find(|other| other.methods.contains(method)).map(|other| other.upstream)
-        };
+        let taken = |method: &Method| into.targets.iter().find(|other| other.methods.contains(method));
+        let other = |method: &Method, differs: &dyn Fn(&Target) -> bool| taken(method).is_some_and(differs);
         if let Some(method) =
-            target.methods.iter().find(|method| taken(method).is_some_and(|other| other != target.upstream))
+            target.methods.iter().find(|method| other(method, &|other| other.upstream != target.upstream))
         {
             return Err(format!(
                 "{method} {described} and {method} {} are one to it, and they go to different upstreams ({})",
@@ -107,8 +106,15 @@ fn merge(into: &mut PathEntry, from: &PathEntry, described: &str, model: &Model)
                 model.upstreams[target.upstream].url()
             ));
         }
+        if let Some(method) = target.methods.iter().find(|method| other(method, &|other| other.guard != target.guard)) {
+            return Err(format!(
+                "{method} {described} and {method} {} are one to it, and they need different credentials",
+                into.template()
+            ));
+        }
         let new: Vec<Method> = target.methods.iter().copied().filter(|method| taken(method).is_none()).collect();
-        match into.targets.iter_mut().find(|other| other.upstream == target.upstream) {
+        let same = |other: &&mut Target| (other.upstream, other.guard) == (target.upstream, target.guard);
+        match into.targets.iter_mut().find(same) {
             Some(other) => {
                 other.methods.extend(new);
                 other.routes.extend(&target.routes);

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use super::policies::Policies;
 use crate::load::workload::Protocol;
 use crate::profile::Profile;
 use crate::profile::secure::{CERTIFICATE, KEY};
@@ -19,6 +20,8 @@ pub struct Settings {
     pub health: Option<String>,
     /// The listener uses TLS.
     pub tls: Option<Tls>,
+    /// CORS, credentials, limits, retries and metrics.
+    pub policies: Policies,
     /// What the gateway does beyond passing requests on.
     pub profile: Profile,
 }

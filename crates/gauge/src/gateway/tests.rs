@@ -2,6 +2,7 @@
 
 mod adapters;
 mod model;
+mod policies;
 
 use super::*;
 

@@ -36,17 +36,22 @@ impl Gateway for Traefik {
 
     fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported> {
         let more = additions(self, model)?;
+        // A preflight comes before the path's own OPTIONS.
+        let step = if model.cors().is_some() { 2 } else { 1 };
         let mut text = String::from("http:\n  routers:\n");
         let _ = write!(
             text,
             "    ready:\n      rule: \"Path(`{READY}`)\"\n      service: ping@internal\n      priority: {}\n",
-            model.paths.len() + 1
+            (model.paths.len() + 1) * step
         );
         for (i, path) in model.paths.iter().enumerate() {
             let matcher = match path.literal() {
                 Some(literal) => format!("Path(`{}`)", routing(&literal)),
                 None => format!("PathRegexp(`^{}$`)", pattern(&path.segments, |text| regex(&routing(text)))),
             };
+            let priority = (model.paths.len() - i) * step;
+            text.push_str(&profiles::traefik::preflight(model, path, &matcher, i, priority + 1));
+            let cors = profiles::traefik::cors(model, path);
             for (j, target) in path.targets.iter().enumerate() {
                 let methods: Vec<String> = target.methods.iter().map(|method| format!("Method(`{method}`)")).collect();
                 let methods = if methods.len() == 1 { methods.concat() } else { format!("({})", methods.join(" || ")) };
@@ -55,11 +60,12 @@ impl Gateway for Traefik {
                     "    r{i}_{j}:\n      rule: {}\n      service: {}\n      priority: {}\n",
                     quoted(&format!("{matcher} && {methods}")),
                     model.upstreams[target.upstream].name,
-                    model.paths.len() - i
+                    priority
                 );
                 let upstream = &model.upstreams[target.upstream];
                 let base = if upstream.base.is_empty() { "" } else { upstream.name.as_str() };
-                let middlewares = [more.route.as_str(), base].into_iter().filter(|name| !name.is_empty());
+                let middlewares =
+                    [cors.as_str(), more.route.as_str(), base].into_iter().filter(|name| !name.is_empty());
                 let middlewares: Vec<&str> = middlewares.collect();
                 if !middlewares.is_empty() {
                     let _ = writeln!(text, "      middlewares: [{}]", middlewares.join(", "));
@@ -110,6 +116,10 @@ HTTP2      forwardingTimeouts: {dialTimeout: 2s, responseHeaderTimeout: 60s, idl
         profiles::traefik::additions(profile)
     }
 
+    fn policies(&self, model: &Model) -> Additions {
+        profiles::traefik::policies(model)
+    }
+
     fn command(&self, program: &Program, place: &Place) -> Command {
         super::go(Command::new(program, &["--configFile=traefik.yaml"]), place)
     }
@@ -137,6 +147,10 @@ fn install(model: &Model, place: &Place) -> String {
         EncodedSlash::Pass => "true",
         EncodedSlash::Reject => "false",
     };
+    // Without a default, routers are on every entry point.
+    let metrics = model.settings.policies.metrics.map_or(String::new(), |address| {
+        format!("    asDefault: true\n  metrics: {{address: {}}}\n", quoted(&address.to_string()))
+    });
     format!(
         "global: {{checkNewVersion: false, sendAnonymousUsage: false}}
 log: {{level: ERROR}}
@@ -148,10 +162,11 @@ entryPoints:
       respondingTimeouts: {{readTimeout: 60s, idleTimeout: 75s}}
     # A `;` of a query would become `&`.
     http: {{{}encodeQuerySemicolons: true, encodedCharacters: {{allowEncodedSlash: {slash}}}}}
-providers:
+{metrics}providers:
   file: {{filename: routes.yaml, watch: false}}
 ",
-        if model.settings.access_log { "accessLog: {}\n" } else { "" },
+        if model.settings.access_log { "accessLog: {}\n" } else { "" }.to_owned()
+            + if metrics.is_empty() { "" } else { "metrics: {prometheus: {entryPoint: metrics}}\n" },
         quoted(&place.listen.to_string()),
         if model.settings.tls.is_some() { "tls: {}, " } else { "" }
     )

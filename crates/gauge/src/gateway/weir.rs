@@ -40,6 +40,7 @@ impl Gateway for Weir {
             if let Some(path) = &model.settings.health {
                 let _ = writeln!(text, "    health: {{path: {}}}", quoted(path));
             }
+            text.push_str(&more.upstream);
         }
         text.push_str(&more.global);
         text.push_str("\nroutes:\n");
@@ -57,13 +58,14 @@ impl Gateway for Weir {
                 let methods: Vec<&str> = target.methods.iter().map(|method| method.as_str()).collect();
                 let _ = writeln!(
                     text,
-                    "  - match: {{path: {}, methods: [{}]}}\n    upstream: {}\n    rewrite: {{host: {}{}}}{}",
+                    "  - match: {{path: {}, methods: [{}]}}\n    upstream: {}\n    rewrite: {{host: {}{}}}{}{}",
                     quoted(&template),
                     methods.join(", "),
                     upstream.name,
                     quoted(&upstream.authority()),
                     rewrite(&template, model.settings.profile.prefix()),
-                    more.route
+                    more.route,
+                    profiles::weir::route(model, target)
                 );
             }
         }
@@ -83,6 +85,10 @@ impl Gateway for Weir {
 
     fn profile(&self, profile: &Profile) -> Result<Additions, &'static str> {
         profiles::weir::additions(profile)
+    }
+
+    fn policies(&self, model: &Model) -> Additions {
+        profiles::weir::policies(model)
     }
 
     fn command(&self, program: &Program, _place: &Place) -> Command {

@@ -2,12 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use gauge::gateway::{self, EncodedSlash, Gateway, Model, Options, Place, Program, Settings, Tls, Written};
+use gauge::gateway::{
+    self, EncodedSlash, Gateway, Model, Options, Place, Policies, Program, Rate, Settings, Tls, Tokens, Written,
+    policies,
+};
 
 use crate::cli::{BAD_INPUT, UNWRITABLE, grouped, print};
 use crate::verbs::describe;
@@ -23,6 +28,14 @@ Examples:
                                                          and has its API below a base path
   gauge convert api.yaml --to weir -o gateways --upstream =http://127.0.0.1:9000
                                                          the description does not say where it is
+  gauge convert api.yaml --to all -o gateways --cors https://app.example.com --limit 100/s --retries 2 --metrics 127.0.0.1:9901
+                                                         pages of one origin, 100 requests per second of each address, two more
+                                                         attempts of what may be sent again, /metrics for Prometheus
+  gauge convert api.yaml --to weir -o gateways --api-keys keys.txt
+                                                         401 without a key, where the description needs one; keys.txt has lines
+                                                         such as: 3f1c9a7d2b8e4f60a5c1 shop
+  gauge convert api.yaml --to envoy -o gateways --jwks jwks.json --jwt-issuer https://id.example.com/ --jwt-audience orders
+                                                         401 without a token of that issuer, where the description needs one
 
 Nothing is started or installed. Only the operations of the description pass. A request with another method gets 405 (404 from gateways that do
 not distinguish the two cases), a request to another path 404. docs/gauge-gateways.md says what each configuration sets, and why.";
@@ -66,6 +79,30 @@ pub(crate) struct Convert {
     /// Its key, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+    /// Allow pages of this origin to use the API (CORS), such as https://app.example.com; * allows all; as often as needed
+    #[arg(long, value_name = "ORIGIN", value_parser = policies::origin)]
+    cors: Vec<String>,
+    /// Check API keys where the description's security needs one in a header: a file with a line KEY CONSUMER for each
+    #[arg(long, value_name = "FILE")]
+    api_keys: Option<PathBuf>,
+    /// Check JSON Web Tokens where the description's security needs a bearer token, OAuth 2 or OpenID Connect: the issuer's public keys
+    #[arg(long, value_name = "FILE", requires = "jwt_issuer", requires = "jwt_audience")]
+    jwks: Option<PathBuf>,
+    /// Issuer of the tokens (`iss`), compared exactly
+    #[arg(long, value_name = "ISSUER", requires = "jwks", value_parser = policies::claim)]
+    jwt_issuer: Option<String>,
+    /// Audience that tokens must be for (`aud`), compared exactly
+    #[arg(long, value_name = "AUDIENCE", requires = "jwks", value_parser = policies::claim)]
+    jwt_audience: Option<String>,
+    /// Requests of each client per second or minute, such as 100/s or 1000/min; more get 429. A client is a consumer where credentials are checked, else an address
+    #[arg(long, value_name = "RATE", value_parser = Rate::parse)]
+    limit: Option<Rate>,
+    /// Further attempts after a failed connection, 502, 503 or 504, for methods that may be repeated; 0 turns them off [default: as the gateway does]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(..=10))]
+    retries: Option<u32>,
+    /// Serve metrics for Prometheus at /metrics of this address, such as 127.0.0.1:9901
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = listen)]
+    metrics: Option<SocketAddr>,
     /// Neither warnings nor notes
     #[arg(short, long)]
     quiet: bool,
@@ -113,11 +150,43 @@ fn listen(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
+/// What a file has; errors begin with its path.
+fn read<T>(path: &Path, value: impl FnOnce(&str) -> Result<T, String>) -> Result<T, String> {
+    let said = |why: String| format!("{}: {why}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| said(error.to_string()))?;
+    value(&text).map_err(said)
+}
+
 impl Convert {
+    fn policies(&self) -> Result<Policies, String> {
+        if self.metrics.is_some_and(|metrics| metrics.port() == self.listen.port()) {
+            return Err("--metrics: want another port than that of --listen".to_owned());
+        }
+        let claims = self.jwt_issuer.as_ref().zip(self.jwt_audience.as_ref());
+        let tokens = self.jwks.as_ref().zip(claims);
+        Ok(Policies {
+            cors: self.cors.clone(),
+            keys: self.api_keys.as_ref().map(|file| read(file, policies::keys)).transpose()?,
+            tokens: tokens
+                .map(|(file, (issuer, audience))| read(file, |set| Tokens::new(set, issuer, audience)))
+                .transpose()?,
+            limit: self.limit,
+            retries: self.retries,
+            metrics: self.metrics,
+        })
+    }
+
     pub(crate) fn run(self) -> ExitCode {
         let read = match describe::read(&self.api, self.quiet) {
             Ok(read) => read,
             Err(code) => return code,
+        };
+        let policies = match self.policies() {
+            Ok(policies) => policies,
+            Err(why) => {
+                eprintln!("gauge: {why}");
+                return ExitCode::from(BAD_INPUT);
+            }
         };
         let options = Options {
             upstreams: BTreeMap::from_iter(self.upstreams.iter().cloned()),
@@ -131,6 +200,7 @@ impl Convert {
                     .as_ref()
                     .zip(self.tls_key.as_ref())
                     .map(|(cert, key)| Tls { cert: absolute(cert), key: absolute(key) }),
+                policies,
                 ..Settings::default()
             },
         };
@@ -199,7 +269,10 @@ fn write(gateway: &dyn Gateway, model: &Model, place: &Place, written: &Written)
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|error| said(folder, error))?;
         }
-        std::fs::write(&path, &file.text).map_err(|error| said(&path, error))?;
+        // What has keys is the owner's alone, from the beginning.
+        let mode = if model.settings.policies.keys.is_some() { 0o600 } else { 0o666 };
+        let opened = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&path);
+        opened.and_then(|mut opened| opened.write_all(file.text.as_bytes())).map_err(|error| said(&path, error))?;
     }
     let path = directory.join("README.md");
     std::fs::write(&path, readme(gateway, model, place, written)).map_err(|error| said(&path, error))
@@ -219,6 +292,13 @@ fn readme(gateway: &dyn Gateway, model: &Model, place: &Place, written: &Written
         let _ = write!(text, "\nCheck the files without starting it:\n\n    {}\n", shell(&check));
     }
     let _ = write!(text, "\nGet it: {}.\n", locator.hint);
+    let does = model.settings.policies.written(gateway);
+    if !does.is_empty() {
+        text.push_str("\nWhat it does beyond the description:\n\n");
+        does.iter().for_each(|policy| {
+            let _ = writeln!(text, "- {policy}");
+        });
+    }
     if !written.notes.is_empty() || !model.notes.is_empty() {
         text.push_str("\nWhat differs from the description:\n\n");
         for note in model.notes.iter().chain(&written.notes) {

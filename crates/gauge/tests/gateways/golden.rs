@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gauge::gateway::{self, Gateway, Model, Options, Place, Program, Ready, Settings, Tls};
+use gauge::gateway::{self, Gateway, Model, Options, Place, Policies, Program, Rate, Ready, Settings, Tls};
 use gauge::profile::token::{Algorithm, Jwt};
 use gauge::profile::{KeyAuth, Profile};
 
-use crate::{APIS, api, model};
+use crate::{APIS, api, model, policies};
 
 /// Everything that an adapter says, by file name; what is no file of the gateway's is in `gauge.txt`.
 fn outcome(gateway: &dyn Gateway, model: &Model) -> BTreeMap<String, String> {
@@ -79,6 +79,16 @@ fn profiles() -> Vec<Profile> {
         .collect()
 }
 
+/// What the other set does not show: any origin, an address as the client, a minute, no retries.
+fn some() -> Policies {
+    Policies {
+        cors: vec!["*".to_owned()],
+        limit: Some(Rate { requests: 1000, seconds: 60 }),
+        retries: Some(0),
+        ..Policies::default()
+    }
+}
+
 #[test]
 fn every_gateway_writes_what_its_golden_files_say() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/gateways");
@@ -96,7 +106,12 @@ fn every_gateway_writes_what_its_golden_files_say() {
     };
     let settings = Settings::of_profile;
     let plain = plain.into_iter().chain(profiles).map(|(name, file, profile)| (name, file, settings(profile)));
-    for (name, file, settings) in plain.chain([(text("options"), APIS[0].1, options)]) {
+    let more = [
+        (text("options"), APIS[0].1, options),
+        (text("policies"), policies::API, Settings { policies: policies::all(), ..Settings::default() }),
+        (text("policies-some"), policies::API, Settings { policies: some(), ..Settings::default() }),
+    ];
+    for (name, file, settings) in plain.chain(more) {
         let model = model(&api(file), &Options { settings, ..Options::default() });
         for gateway in gateway::all() {
             for (file, text) in outcome(*gateway, &model) {

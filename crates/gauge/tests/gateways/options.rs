@@ -7,7 +7,7 @@ use gauge::gateway::{self, Options, Place, Settings, Tls};
 use testkit::Certificates;
 use testkit::ports::Port;
 
-use crate::{APIS, api, model};
+use crate::{APIS, api, model, policies};
 
 #[test]
 fn every_option_passes_the_own_check_of_each_gateway_that_is_here() {
@@ -18,9 +18,14 @@ fn every_option_passes_the_own_check_of_each_gateway_that_is_here() {
     fs::copy(&key, format!("{cert}.key")).expect("a copy of the key");
     let tls = Some(Tls { cert, key });
     let settings = Settings { access_log: true, health: Some("/healthz".to_owned()), tls, ..Settings::default() };
-    let options = Options { settings, ..Options::default() };
     let mut checked = Vec::new();
-    for (_, file) in APIS {
+    for file in APIS.map(|(_, file)| file).into_iter().chain([policies::API]) {
+        let mut settings = settings.clone();
+        // Its description needs what the options check.
+        if file == policies::API {
+            settings.policies = policies::all();
+        }
+        let options = Options { settings, ..Options::default() };
         let model = model(&api(file), &options);
         for gateway in gateway::all() {
             let Some(program) = gateway.locate() else { continue };

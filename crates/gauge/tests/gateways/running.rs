@@ -23,6 +23,7 @@ pub(crate) struct Running {
     pub(crate) upstreams: Vec<Upstream>,
     /// What its adapter says is different.
     pub(crate) notes: Vec<String>,
+    pub(crate) place: Place,
     port: Port,
     process: Process,
     _folder: tempfile::TempDir,
@@ -73,7 +74,16 @@ pub(crate) fn start_api(gateway: &'static dyn Gateway, program: &Program, api: &
         options.upstreams.insert(origin.to_owned(), real.url() + base);
         upstreams.push(real);
     }
-    let model = model(api, &options);
+    start_model(gateway, program, model(api, &options), upstreams)
+}
+
+/// A gateway in front of these upstreams, which the model names.
+pub(crate) fn start_model(
+    gateway: &'static dyn Gateway,
+    program: &Program,
+    model: Model,
+    upstreams: Vec<Upstream>,
+) -> Running {
     let folder = tempfile::tempdir().expect("a folder");
     let port = Port::free();
     let extra: Vec<Port> = gateway.extra_ports().iter().map(|_| Port::free()).collect();
@@ -89,8 +99,9 @@ pub(crate) fn start_api(gateway: &'static dyn Gateway, program: &Program, api: &
         builder = builder.env(name, value);
     }
     let process = builder.death_signal(Signal::TERM).start();
-    let running = Running { gateway, model, upstreams, notes: written.notes, port, process, _folder: folder };
     let ready = gateway.ready(&place);
+    let notes = written.notes;
+    let running = Running { gateway, model, upstreams, notes, place, port, process, _folder: folder };
     wait::until(testkit::DEADLINE * 3, &format!("{} serves", gateway.name()), || {
         assert!(running.process.exit_status().is_none(), "{} ended:\n{}", gateway.name(), running.process.tail());
         is_ready(&ready)

@@ -135,3 +135,102 @@ fn convert_writes_a_directory_for_each_gateway() {
     assert_eq!((written.status.code(), out(&written).lines().count()), (Some(0), 1), "{}", err(&written));
     assert!(read("b/weir/weir.yaml").contains("targets: [\"http://users:80\"]"));
 }
+
+const SHOP: &str = crate::policies::API;
+
+#[test]
+fn convert_says_what_it_set_and_what_it_could_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (keys, set, to) = (path("keys.txt"), path("jwks.json"), path("out"));
+    std::fs::write(&keys, "# the shop\n3f1c9a7d2b8e4f60a5c1 shop\n").expect("a file");
+    std::fs::write(&set, gauge::profile::token::Jwt::default().key_set()).expect("a file");
+    let written = gauge(
+        &[
+            "convert",
+            SHOP,
+            "--to",
+            "weir,nginx",
+            "-o",
+            &to,
+            "--cors",
+            "https://app.example.com",
+            "--cors",
+            "http://localhost:3000",
+            "--api-keys",
+            &keys,
+            "--jwks",
+            &set,
+            "--jwt-issuer",
+            "https://id.example.com/",
+            "--jwt-audience",
+            "orders",
+            "--limit",
+            "1000/min",
+            "--retries",
+            "2",
+            "--metrics",
+            "127.0.0.1:9901",
+        ],
+        &root(),
+    );
+    assert_eq!(written.status.code(), Some(0), "{}", err(&written));
+    let read = |file: &str| std::fs::read_to_string(folder.path().join("out").join(file)).expect(file);
+    let weir = read("weir/README.md");
+    for line in [
+        "- pages of https://app.example.com, http://localhost:3000 may use the API without cookies",
+        "- operations that need an API key get 401 without one of those given (1); ",
+        "- operations that need a bearer token get 401 without one of the issuer https://id.example.com/ for the audience orders",
+        "- each client consumer, or address where no credentials are checked, may send 1000 requests a minute",
+        "- a request is sent again up to 2 times",
+        "- metrics for Prometheus: http://127.0.0.1:9901/metrics",
+    ] {
+        assert!(weir.lines().any(|said| said.starts_with(line)), "{line}\n{weir}");
+    }
+    assert!(!read("weir/keys.yaml").contains("3f1c9a7d2b8e4f60a5c1"), "Weir has the hash only");
+    let mode = |file: &str| {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::metadata(folder.path().join("out").join(file)).expect(file).permissions().mode() & 0o777
+    };
+    assert_eq!(mode("nginx/keys.map"), 0o600, "others cannot read the keys");
+    let nginx = read("nginx/README.md");
+    assert!(!nginx.contains("\n- metrics for") && nginx.contains("\n- --metrics: nginx has no metrics"), "{nginx}");
+    assert!(err(&written).contains("note: nginx: --jwks: tokens are checked by NGINX Plus"), "{}", err(&written));
+    assert!(err(&written).contains("note: weir: without a check pass 1 operation (getBasket)"), "{}", err(&written));
+    // Nothing is checked, and a note says so.
+    let plain = gauge(&["convert", SHOP, "--to", "weir", "-o", &path("plain")], &root());
+    assert!(err(&plain).contains("need credentials, which the gateways pass on without a check"), "{}", err(&plain));
+}
+
+#[test]
+fn options_that_cannot_be_right_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (keys, bad, set, to) = (path("keys.txt"), path("bad.txt"), path("jwks.json"), path("out"));
+    std::fs::write(&keys, "3f1c9a7d2b8e4f60a5c1 shop\n").expect("a file");
+    std::fs::write(&bad, "secret shop\n").expect("a file");
+    std::fs::write(&set, "{}").expect("a file");
+    for (options, said) in [
+        (vec!["--cors", "null"], "sandboxed pages"),
+        (vec!["--cors", "app.example.com"], "want an origin"),
+        (vec!["--limit", "5"], "such as 100/s"),
+        (vec!["--retries", "11"], "0..=10"),
+        (vec!["--metrics", "127.0.0.1:8080"], "another port"),
+        (vec!["--metrics", "9901"], "want an IP address and a port"),
+        (vec!["--api-keys", &bad], "bad.txt: line 1: a key has 20 to 256"),
+        (vec!["--api-keys", "/no/where"], "/no/where: "),
+        (vec!["--jwks", &set], "--jwt-issuer"),
+        (vec!["--jwks", &set, "--jwt-issuer", "a", "--jwt-audience", "b"], "jwks.json: it is not a JSON Web Key Set"),
+        (vec!["--jwt-issuer", "a"], "--jwks"),
+    ] {
+        let output = gauge(&[vec!["convert", SHOP, "--to", "weir", "-o", &to], options.clone()].concat(), &root());
+        assert_eq!(output.status.code(), Some(64), "{options:?}: {}", err(&output));
+        assert!(err(&output).contains(said), "{options:?}: {}", err(&output));
+        assert!(!err(&output).contains("secret"), "{}", err(&output));
+    }
+    // The auction platform has no API keys.
+    let output = gauge(&["convert", AUCTION, "--to", "weir", "-o", &to, "--api-keys", &keys], &root());
+    assert_eq!(output.status.code(), Some(64), "{}", err(&output));
+    assert!(err(&output).contains("--api-keys: no operation needs an API key"), "{}", err(&output));
+    assert!(!folder.path().join("out").exists());
+}

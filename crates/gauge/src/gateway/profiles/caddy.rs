@@ -1,18 +1,20 @@
-//! Caddy: `route` is before the paths are compared, `global` before a request is passed on, `upstream` in `reverse_proxy`.
+//! Caddy: `server` are global options, `route` is before the paths are compared, `global` before a request is passed on, `upstream` in `reverse_proxy`,
+//! `end` are snippets and further sites.
 
 use std::fmt::Write as _;
 
+use super::super::model::{Model, PathEntry};
+use super::super::policies::{IDEMPOTENT, Keys, MAX_AGE, RETRIED};
+use super::super::security::Guard;
 use super::{Additions, Answer, listens, nothing_more};
 use crate::profile::secure::HttpVersion;
-use crate::profile::{
-    CONSUMER, Headers, KeyAuth, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, SET,
-};
+use crate::profile::{CONSUMER, Headers, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, SET};
 
 pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
     match profile {
         // It passes an event stream on event by event of itself.
         Profile::PassThrough | Profile::Life(_) | Profile::LargeBodies | Profile::Streams => nothing_more(),
-        Profile::KeyAuth(auth) => Ok(key_auth(auth)),
+        Profile::KeyAuth(auth) => Ok(Additions { route: key_auth(&auth.into()), ..Additions::default() }),
         Profile::Headers(headers) => Ok(edits(headers)),
         Profile::RateLimit(_) => Err("rate limits are a module that Caddy's own builds do not have"),
         Profile::Cache => Err("caches are a module that Caddy's own builds do not have"),
@@ -23,10 +25,11 @@ pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
     }
 }
 
-fn key_auth(auth: &KeyAuth) -> Additions {
-    let header = &auth.header;
+/// Directives in this order.
+fn key_auth(keys: &Keys) -> String {
+    let header = &keys.header;
     let mut route = format!("\t\tmap {{header.{header}}} {{consumer}} {{\n");
-    for (key, consumer) in auth.credentials() {
+    for (key, consumer) in &keys.credentials {
         let _ = writeln!(route, "\t\t\t{key} {consumer}");
     }
     // The map is looked up where it is used, so the key goes last.
@@ -40,7 +43,7 @@ fn key_auth(auth: &KeyAuth) -> Additions {
 \t\trequest_header -{header}
 "
     );
-    Additions { route, ..Additions::default() }
+    route
 }
 
 fn edits(headers: &Headers) -> Additions {
@@ -55,4 +58,86 @@ fn edits(headers: &Headers) -> Additions {
         ),
         ..Additions::default()
     }
+}
+
+/// What `gauge convert` is told beyond the description.
+pub(in crate::gateway) fn policies(model: &Model) -> Additions {
+    let policies = &model.settings.policies;
+    let mut all = Additions::default();
+    if let Some(cors) = model.cors() {
+        all.route.push_str(match cors.any {
+            true => "\t\t@cors header Origin *\n\t\theader @cors Access-Control-Allow-Origin *\n",
+            false => "\t\theader +Vary Origin\n\t\t@cors {\n",
+        });
+        if !cors.any {
+            all.route.extend(cors.origins.iter().map(|origin| format!("\t\t\theader Origin {origin}\n")));
+            all.route.push_str("\t\t}\n\t\theader @cors Access-Control-Allow-Origin {header.Origin}\n");
+        }
+        all.upstream.push_str(
+            "\t\theader_down -Access-Control-Allow-Origin\n\t\theader_down -Access-Control-Allow-Credentials\n",
+        );
+    }
+    if let Some(keys) = model.keys() {
+        let _ = write!(all.end, "(authenticated) {{\n\troute {{\n{}\t}}\n}}\n", key_auth(&keys));
+        let _ = writeln!(all.route, "\t\trequest_header -{CONSUMER}");
+    }
+    if let Some(retries) = policies.retries.filter(|retries| *retries > 0) {
+        let methods: Vec<String> = IDEMPOTENT.iter().map(|method| format!("method('{method}')")).collect();
+        let methods = methods.join(" || ");
+        let statuses = RETRIED.map(|status| format!("{{rp.status_code}} == {status}")).join(" || ");
+        let _ = write!(
+            all.upstream,
+            "\t\tlb_retries {retries}
+\t\tlb_try_interval 50ms
+\t\tlb_retry_match {{
+\t\t\texpression `{{rp.is_transport_error}} == true && ({methods})`
+\t\t}}
+\t\tlb_retry_match {{
+\t\t\texpression `({statuses}) && ({methods})`
+\t\t}}
+"
+        );
+        all.notes.push("retries were tried with Caddy 2.11.7: older versions may not know the conditions".to_owned());
+    }
+    if let Some(address) = policies.metrics {
+        all.server = "\tmetrics\n".to_owned();
+        let (ip, port) = (address.ip(), address.port());
+        let _ = write!(
+            all.end,
+            "http://:{port} {{\n\tbind {ip}\n\troute {{\n\t\tmetrics /metrics\n\t\trespond 404\n\t}}\n}}\n"
+        );
+    }
+    all
+}
+
+/// A handler of preflights of a path with this matcher.
+pub(in crate::gateway) fn preflight(model: &Model, path: &PathEntry, matcher: &str, i: usize) -> String {
+    let Some(cors) = model.cors() else { return String::new() };
+    let methods: Vec<&str> = path.methods().map(apidoc::Method::as_str).collect();
+    let headers = if cors.headers.is_empty() {
+        String::new()
+    } else {
+        format!("\t\t\theader Access-Control-Allow-Headers \"{}\"\n", cors.headers)
+    };
+    format!(
+        "\t\t@p{i} {{
+\t\t\tmethod OPTIONS
+\t\t\theader Origin *
+\t\t\theader Access-Control-Request-Method *
+\t\t\t{matcher}
+\t\t}}
+\t\thandle @p{i} {{
+\t\t\theader Access-Control-Allow-Methods \"{}\"
+{headers}\t\t\theader Access-Control-Max-Age {MAX_AGE}
+\t\t\trespond 204
+\t\t}}
+",
+        methods.join(", ")
+    )
+}
+
+/// What a handler does before it passes a request on.
+pub(in crate::gateway) fn check(model: &Model, guard: Guard) -> &'static str {
+    let guarded = model.keys().is_some() && guard.within(true, false) == Guard::Key;
+    if guarded { "\t\t\timport authenticated\n" } else { "" }
 }

@@ -1,11 +1,15 @@
-//! HAProxy: `global` are sections, `route` is in the frontend once route and method are known, `upstream` in each backend.
+//! HAProxy: `global` are sections, `server` is in the frontend once the route is known, `route` once route and method are known, `upstream` in each backend.
 
+use std::fmt::Write as _;
+
+use super::super::model::Model;
+use super::super::policies::{By, Cors, IDEMPOTENT, Keys, Limit, MAX_AGE, RETRIED};
+use super::super::security::Guard;
 use super::{Additions, Answer, file, listens, nothing_more};
 use crate::profile::secure::HttpVersion;
 use crate::profile::token::{AUDIENCE, Algorithm, ISSUER, PUBLIC_PEM, SECRET};
 use crate::profile::{
-    CONSUMER, Headers, Jwt, KeyAuth, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, RateLimit,
-    SET,
+    CONSUMER, Headers, Jwt, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, SET,
 };
 
 pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
@@ -14,9 +18,9 @@ pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
         Profile::PassThrough | Profile::Life(_) | Profile::LargeBodies | Profile::Http2(_) => nothing_more(),
         Profile::Grpc(grpc) => listens(if grpc.tls { " alpn h2,http/1.1" } else { "" }),
         Profile::Tls(tls) => listens(if tls.http == HttpVersion::Http2 { " alpn h2,http/1.1" } else { "" }),
-        Profile::KeyAuth(auth) => Ok(key_auth(auth)),
+        Profile::KeyAuth(auth) => Ok(key_auth(&auth.into(), "")),
         Profile::Headers(headers) => Ok(edits(headers)),
-        Profile::RateLimit(limit) => Ok(rate_limit(limit)),
+        Profile::RateLimit(limit) => Ok(rate_limit(&limit.into())),
         Profile::Cache => Ok(cache()),
         Profile::Jwt(jwt) => Ok(tokens(jwt)),
         // Otherwise the kernel may gather small events.
@@ -30,17 +34,23 @@ fn route(route: String) -> Additions {
 
 const UNAUTHORIZED: &str = "http-request return status 401 content-type text/plain string \"unauthorized\"";
 
-fn key_auth(auth: &KeyAuth) -> Additions {
-    let header = &auth.header;
+/// For requests that meet a condition such as `{ var(txn.guard) -m str key } `; empty for all.
+fn key_auth(keys: &Keys, when: &str) -> Additions {
+    let (header, only) = (&keys.header, only(when));
     let mut added = route(format!(
-        "    http-request set-var(txn.consumer) req.hdr({header}),map_str(keys.map)
-    {UNAUTHORIZED} unless {{ var(txn.consumer) -m found }}
-    http-request del-header {header}
-    http-request set-header {CONSUMER} %[var(txn.consumer)]
+        "    http-request set-var(txn.consumer) req.hdr({header}),map_str(keys.map){only}
+    {UNAUTHORIZED} if {when}!{{ var(txn.consumer) -m found }}
+    http-request del-header {header}{only}
+    http-request set-header {CONSUMER} %[var(txn.consumer)]{only}
 "
     ));
-    added.files = vec![file("keys.map", auth.credentials().map(|(key, consumer)| format!("{key} {consumer}\n")))];
+    added.files = vec![file("keys.map", keys.credentials.iter().map(|(key, consumer)| format!("{key} {consumer}\n")))];
     added
+}
+
+/// A condition as the end of a rule.
+fn only(when: &str) -> String {
+    if when.is_empty() { String::new() } else { format!(" if {}", when.trim_end()) }
 }
 
 fn edits(headers: &Headers) -> Additions {
@@ -56,17 +66,30 @@ fn edits(headers: &Headers) -> Additions {
     Additions { upstream, ..Additions::default() }
 }
 
-fn rate_limit(limit: &RateLimit) -> Additions {
+fn rate_limit(limit: &Limit<'_>) -> Additions {
+    let (client, track) = match limit.by {
+        By::Header(header) => ("", format!("req.hdr({header})")),
+        By::Address => ("", "src".to_owned()),
+        By::Consumer => (
+            "    http-request set-var(txn.client) src
+    http-request set-var(txn.client) var(txn.consumer) if { var(txn.consumer) -m found }
+",
+            "var(txn.client)".to_owned(),
+        ),
+    };
     // Requests that pass are counted, not all: else a client above its rate would get nothing at all.
+    let seconds = limit.rate.seconds;
     let mut added = route(format!(
-        "    stick-table type string len 64 size 1m expire 10s store gpc0,gpc0_rate(1s)
-    http-request track-sc0 req.hdr({})
+        "    stick-table type string len 64 size 1m expire {}s store gpc0,gpc0_rate({seconds}s)
+{client}    http-request track-sc0 {track}
     http-request return status 429 content-type text/plain string \"too many requests\" if {{ sc_gpc0_rate(0) ge {} }}
     http-request sc-inc-gpc0(0)
 ",
-        limit.header, limit.rate
+        seconds * 10,
+        limit.rate.requests
     ));
-    added.notes = vec!["HAProxy counts the requests of the last second, and allows no burst above the rate".to_owned()];
+    let time = if seconds == 1 { "second" } else { "minute" };
+    added.notes = vec![format!("HAProxy counts the requests of the last {time}, and allows no burst above the rate")];
     added
 }
 
@@ -96,19 +119,159 @@ fn tokens(jwt: &Jwt) -> Additions {
         Algorithm::HS256 => (SECRET, Vec::new()),
         Algorithm::RS256 => ("public.pem", vec![file("public.pem", std::iter::once(PUBLIC_PEM.to_owned()))]),
     };
-    let added = route(format!(
-        "    http-request set-var(txn.bearer) http_auth_bearer
-    http-request set-var(txn.alg) var(txn.bearer),jwt_header_query('$.alg')
-    http-request set-var(txn.iss) var(txn.bearer),jwt_payload_query('$.iss')
-    http-request set-var(txn.aud) var(txn.bearer),jwt_payload_query('$.aud')
-    http-request set-var(txn.exp) var(txn.bearer),jwt_payload_query('$.exp','int')
-    http-request set-var(txn.now) date()
-    {UNAUTHORIZED} unless {{ var(txn.alg) -m str {} }} {{ var(txn.iss) -m str {ISSUER} }} {{ var(txn.aud) -m str {AUDIENCE} }}
-    {UNAUTHORIZED} unless {{ var(txn.bearer),jwt_verify(txn.alg,\"{key}\") -m int 1 }} {{ var(txn.exp),sub(txn.now) -m int gt 0 }}
-    http-request del-header Authorization
-    http-request set-header {CONSUMER} %[var(txn.bearer),jwt_payload_query('$.sub')]
-",
-        jwt.algorithm.name()
-    ));
-    Additions { files, ..added }
+    Additions { files, ..bearer(ISSUER, AUDIENCE, &[(None, jwt.algorithm.name(), key)], "") }
+}
+
+/// Keys with their ids, algorithms and files (or a secret), for requests that meet a condition.
+fn bearer(issuer: &str, audience: &str, keys: &[(Option<&str>, &str, &str)], when: &str) -> Additions {
+    let only = only(when);
+    let mut text = format!(
+        "    http-request set-var(txn.bearer) http_auth_bearer{only}
+    http-request set-var(txn.alg) var(txn.bearer),jwt_header_query('$.alg'){only}
+    http-request set-var(txn.kid) var(txn.bearer),jwt_header_query('$.kid'){only}
+    http-request set-var(txn.iss) var(txn.bearer),jwt_payload_query('$.iss'){only}
+    http-request set-var(txn.aud) var(txn.bearer),jwt_payload_query('$.aud'){only}
+    http-request set-var(txn.exp) var(txn.bearer),jwt_payload_query('$.exp','int'){only}
+    http-request set-var(txn.now) date(){only}
+"
+    );
+    for (id, algorithm, key) in keys {
+        let id = id.map_or(String::new(), |id| format!(" {{ var(txn.kid) -m str {id} }}"));
+        let _ = writeln!(
+            text,
+            "    http-request set-var(txn.signed) var(txn.bearer),jwt_verify(txn.alg,\"{key}\") if {when}!{{ var(txn.signed) -m int 1 }} {{ var(txn.alg) -m str {algorithm} }}{id}"
+        );
+    }
+    for condition in [
+        "var(txn.signed) -m int 1".to_owned(),
+        format!("var(txn.iss) -m str {issuer}"),
+        format!("var(txn.aud) -m str {audience}"),
+        "var(txn.exp),sub(txn.now) -m int gt 0".to_owned(),
+    ] {
+        let _ = writeln!(text, "    {UNAUTHORIZED} if {when}!{{ {condition} }}");
+    }
+    let _ = write!(
+        text,
+        "    http-request del-header Authorization{only}
+    http-request set-var(txn.consumer) var(txn.bearer),jwt_payload_query('$.sub'){only}
+    http-request set-header {CONSUMER} %[var(txn.consumer)]{only}
+"
+    );
+    route(text)
+}
+
+/// What `gauge convert` is told beyond the description.
+pub(in crate::gateway) fn policies(model: &Model) -> Additions {
+    let policies = &model.settings.policies;
+    let mut all = Additions::default();
+    if let Some(cors) = model.cors() {
+        all.server = preflight(&cors);
+    }
+    if model.checks() {
+        all.files.push(file("guards.map", guards(model)));
+        let header = &model.key_header;
+        let _ = write!(
+            all.route,
+            "    # What is checked, by method and route; a request with a key is taken at its key where a token would do as well.
+    http-request del-header {CONSUMER}
+    http-request set-var(txn.guard) method,concat(,txn.route),map_str(guards.map)
+"
+        );
+        if policies.keys.is_some() && policies.tokens.is_some() {
+            let _ = write!(
+                all.route,
+                "    http-request set-var(txn.guard) str(key) if {{ var(txn.guard) -m str either }} {{ req.hdr({header}) -m found }}
+    http-request set-var(txn.guard) str(token) if {{ var(txn.guard) -m str either }}
+"
+            );
+        }
+    }
+    let keys = model.keys().map(|keys| key_auth(&keys, "{ var(txn.guard) -m str key both } "));
+    let tokens = policies.tokens.as_ref().map(|tokens| {
+        let names: Vec<String> = (1..=tokens.keys.len()).map(|n| format!("token-{n}.pem")).collect();
+        let keys = tokens.keys.iter().zip(&names);
+        let files = keys.clone().map(|(key, name)| file(name, std::iter::once(key.pem.clone()))).collect();
+        let keys: Vec<_> = keys.map(|(key, name)| (key.id.as_deref(), key.algorithm.as_str(), name.as_str())).collect();
+        let notes = vec![
+            "a token whose `aud` is a list is refused, `nbf` is not checked, and clocks may not differ".to_owned(),
+        ];
+        let when = "{ var(txn.guard) -m str token both } ";
+        Additions { files, notes, ..bearer(&tokens.issuer, &tokens.audience, &keys, when) }
+    });
+    for more in keys.into_iter().chain(tokens).chain(model.limit(model.checks()).map(|limit| rate_limit(&limit))) {
+        all.route.push_str(&more.route);
+        all.files.extend(more.files);
+        all.notes.extend(more.notes);
+    }
+    if let Some(retries) = policies.retries {
+        let statuses = RETRIED.map(|status| status.to_string()).join(" ");
+        all.upstream = format!("    retries {retries}\n");
+        if retries > 0 {
+            let _ = write!(
+                all.upstream,
+                "    retry-on conn-failure empty-response {statuses}\n    http-request disable-l7-retry unless {{ method {} }}\n",
+                IDEMPOTENT.join(" ")
+            );
+            all.notes.push("a connection that fails is tried again after a second; a request that is longer than a buffer (16 KiB) is not sent again after a response".to_owned());
+        }
+    }
+    if let Some(address) = policies.metrics {
+        let _ = write!(
+            all.global,
+            "
+frontend metrics
+    bind {address}
+    http-request use-service prometheus-exporter if {{ path /metrics }}
+    http-request return status 404
+"
+        );
+        all.notes.push(
+            "metrics need a HAProxy with the Prometheus exporter built in, as Debian's is (`haproxy -vv` says so)"
+                .to_owned(),
+        );
+    }
+    all
+}
+
+/// What is checked, by method and route.
+fn guards(model: &Model) -> impl Iterator<Item = String> {
+    model.paths.iter().enumerate().flat_map(|(i, path)| {
+        let guarded = path.targets.iter().filter_map(|target| Some((target, word(target.guard)?)));
+        let line = move |method: &apidoc::Method, word: &str| format!("{method}/{i} {word}\n");
+        guarded.flat_map(move |(target, word)| target.methods.iter().map(move |method| line(method, word)))
+    })
+}
+
+fn word(guard: Guard) -> Option<&'static str> {
+    match guard {
+        Guard::Open => None,
+        Guard::Key => Some("key"),
+        Guard::Token => Some("token"),
+        Guard::Either => Some("either"),
+        Guard::Both => Some("both"),
+    }
+}
+
+/// Responses to preflights, and fields of all responses.
+fn preflight(cors: &Cors<'_>) -> String {
+    let origin = match cors.any {
+        true => "str(*) if { req.hdr(origin) -m found }".to_owned(),
+        false => format!("req.hdr(origin) if {{ req.hdr(origin) -m str {} }}", cors.origins.join(" ")),
+    };
+    let preflight = "METH_OPTIONS { req.hdr(origin) -m found } { req.hdr(access-control-request-method) -m found }";
+    let headers = if cors.headers.is_empty() {
+        String::new()
+    } else {
+        format!("hdr Access-Control-Allow-Headers \"{}\" ", cors.headers)
+    };
+    let vary = if cors.any { "" } else { "    http-after-response add-header Vary Origin\n" };
+    format!(
+        "    http-request set-var(txn.origin) {origin}
+    http-after-response del-header Access-Control-Allow-Credentials
+    http-after-response del-header Access-Control-Allow-Origin
+    http-after-response set-header Access-Control-Allow-Origin %[var(txn.origin)] if {{ var(txn.origin) -m found }}
+{vary}    http-request return status 204 hdr Access-Control-Allow-Methods \"%[var(txn.route),map_str(allow.map)]\" {headers}hdr Access-Control-Max-Age {MAX_AGE} if {preflight} {{ var(txn.origin) -m found }}
+    http-request return status 204 if {preflight}
+"
+    )
 }

@@ -1,17 +1,24 @@
-//! nginx: `global` is in `http`, `route` in each location, `upstream` where requests are passed on.
+//! nginx: `global` is in `http`, `server` in `server`, `route` in each location, `upstream` where requests are passed on.
 
+use super::super::model::{Model, PathEntry};
+use super::super::policies::{By, Cors, Keys, Limit, MAX_AGE, RETRIED};
+use super::super::security::Guard;
 use super::{Additions, Answer, file, listens, nothing_more};
 use crate::profile::secure::HttpVersion;
-use crate::profile::{
-    CONSUMER, Headers, KeyAuth, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, RateLimit, SET,
-};
+use crate::profile::{CONSUMER, Headers, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, SET};
 
 pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
     match profile {
         Profile::PassThrough | Profile::Life(_) | Profile::LargeBodies => nothing_more(),
-        Profile::KeyAuth(auth) => Ok(key_auth(auth)),
+        Profile::KeyAuth(auth) => {
+            let keys = auth.into();
+            Ok(Additions { route: unauthorized(&keys), ..key_auth(&keys, "consumer") })
+        }
         Profile::Headers(headers) => Ok(edits(headers)),
-        Profile::RateLimit(limit) => Ok(rate_limit(limit)),
+        Profile::RateLimit(limit) => {
+            let notes = vec!["requests without the field are not limited".to_owned()];
+            Ok(Additions { notes, ..rate_limit(&limit.into()) })
+        }
         Profile::Cache => Ok(cache()),
         // On a listener without TLS nginx before 1.25.1 speaks nothing else then.
         Profile::Http2(_) => listens(" http2"),
@@ -27,29 +34,39 @@ fn upstream(text: &str) -> Additions {
     Additions { upstream: text.to_owned(), ..Additions::default() }
 }
 
-fn key_auth(auth: &KeyAuth) -> Additions {
-    let (header, given) = (&auth.header, variable(&auth.header));
+/// `$known_key` and `$consumer` of a request; [`unauthorized`] compares the first. The upstream gets the variable that is named.
+fn key_auth(keys: &Keys, consumer: &str) -> Additions {
+    let (header, given) = (&keys.header, variable(&keys.header));
     let lines = |consumers: bool| {
-        let line = move |(key, consumer)| format!("\"{key}\" \"{}\";\n", if consumers { &consumer } else { &key });
-        auth.credentials().map(line)
+        let line = move |(key, consumer): &(String, String)| {
+            format!("\"{key}\" \"{}\";\n", if consumers { consumer } else { key })
+        };
+        keys.credentials.iter().map(line)
     };
     Additions {
         // A map ignores case, so what was found is compared with what was sent.
         global: format!(
-            "    map_hash_bucket_size 128;
+            "    map_hash_bucket_size {};
     map_hash_max_size {};
     map ${given} $known_key {{ include keys.map; }}
     map $known_key $consumer {{ include consumers.map; }}
 ",
-            (auth.keys * 4).next_power_of_two().max(2048),
+            // A bucket holds at least one key.
+            (keys.credentials.iter().map(|(key, _)| key.len()).max().unwrap_or(0) * 2).next_power_of_two().max(128),
+            (keys.credentials.len() * 4).next_power_of_two().max(2048),
         ),
-        route: format!(
-            "            if ($known_key = \"\") {{ return 401; }}\n            if (${given} != $known_key) {{ return 401; }}\n"
-        ),
-        upstream: format!("proxy_set_header {header} \"\";\nproxy_set_header {CONSUMER} $consumer;\n"),
+        upstream: format!("proxy_set_header {header} \"\";\nproxy_set_header {CONSUMER} ${consumer};\n"),
         files: vec![file("keys.map", lines(false)), file("consumers.map", lines(true))],
         ..Additions::default()
     }
+}
+
+/// Refuses requests without a known key.
+fn unauthorized(keys: &Keys) -> String {
+    let given = variable(&keys.header);
+    format!(
+        "            if ($known_key = \"\") {{ return 401; }}\n            if (${given} != $known_key) {{ return 401; }}\n"
+    )
 }
 
 /// The variable of a request field.
@@ -71,19 +88,23 @@ add_header {RESPONSE_SET} {SET} always;
     added
 }
 
-fn rate_limit(limit: &RateLimit) -> Additions {
+fn rate_limit(limit: &Limit<'_>) -> Additions {
+    let key = match limit.by {
+        By::Header(header) => variable(header),
+        By::Consumer => "limited".to_owned(),
+        By::Address => "binary_remote_addr".to_owned(),
+    };
     Additions {
         global: format!(
-            "    limit_req_zone ${} zone=clients:16m rate={}r/s;\n    limit_req_status 429;\n    limit_req_log_level info;\n",
-            variable(&limit.header),
-            limit.rate
+            "    limit_req_zone ${key} zone=clients:16m rate={}r/{};\n    limit_req_status 429;\n    limit_req_log_level info;\n",
+            limit.rate.requests,
+            if limit.rate.seconds == 1 { "s" } else { "m" }
         ),
         // The first of a burst is not counted as one of it.
         route: match limit.burst {
             1 => "            limit_req zone=clients;\n".to_owned(),
             burst => format!("            limit_req zone=clients burst={} nodelay;\n", burst - 1),
         },
-        notes: vec!["requests without the field are not limited".to_owned()],
         ..Additions::default()
     }
 }
@@ -101,5 +122,103 @@ add_header X-Cache $upstream_cache_status always;
 "
         .to_owned(),
         ..Additions::default()
+    }
+}
+
+/// What `gauge convert` is told beyond the description.
+pub(in crate::gateway) fn policies(model: &Model) -> Additions {
+    let mut all = model.keys().map_or(Additions::default(), |keys| key_auth(&keys, "whose"));
+    if let Some(keys) = model.keys() {
+        // A map ignores case, so the key is compared once more.
+        let given = variable(&keys.header);
+        all.server = format!(
+            "        set $whose \"\";
+        if (${given} = $known_key) {{ set $whose $consumer; }}
+        set $unproven $request_method;
+        if ($whose) {{ set $unproven \"\"; }}
+"
+        );
+    }
+    if let Some(limit) = model.limit(model.settings.policies.keys.is_some()) {
+        if let By::Consumer = limit.by {
+            all.global.push_str(
+                "    map $whose $limited {\n        \"\" $binary_remote_addr;\n        default $whose;\n    }\n",
+            );
+        }
+        let limit = rate_limit(&limit);
+        all.global.push_str(&limit.global);
+        all.route.push_str(&limit.route);
+    }
+    if let Some(cors) = model.cors() {
+        let (global, server) = origins(&cors);
+        all.global.push_str(&global);
+        all.server.push_str(&server);
+    }
+    match model.settings.policies.retries {
+        None => {}
+        Some(0) => all.global.push_str("    proxy_next_upstream off;\n"),
+        Some(retries) => {
+            let statuses = RETRIED.map(|status| format!("http_{status}")).join(" ");
+            all.global.push_str(&format!(
+                "    # Each upstream has its server {0} times: nginx tries none twice.\n    proxy_next_upstream error timeout {statuses};\n    proxy_next_upstream_tries {0};\n",
+                retries + 1
+            ));
+            all.notes.push("a request with a body is sent again only if nothing of it was sent".to_owned());
+        }
+    }
+    all
+}
+
+/// `$cors_origin`, `$preflight`, and fields of every response.
+fn origins(cors: &Cors<'_>) -> (String, String) {
+    let mut global = String::from("    map $http_origin $cors_origin {\n        default \"\";\n");
+    match cors.any {
+        true => global.push_str("        \"~.\" \"*\";\n"),
+        false => global.extend(cors.origins.iter().map(|origin| format!("        \"{origin}\" \"{origin}\";\n"))),
+    }
+    global.push_str(
+        "    }
+    map \"$request_method $http_origin $http_access_control_request_method\" $preflight {
+        default \"\";
+        \"~^OPTIONS [^ ]+ [^ ]+$\" 1;
+    }
+",
+    );
+    let mut server = String::from(
+        "        proxy_hide_header Access-Control-Allow-Origin;
+        proxy_hide_header Access-Control-Allow-Credentials;
+        add_header Access-Control-Allow-Origin $cors_origin always;
+",
+    );
+    // The same response for every origin.
+    if !cors.any {
+        server.push_str("        add_header Vary Origin always;\n");
+    }
+    (global, server)
+}
+
+/// What a location does before it looks at the method.
+pub(in crate::gateway) fn preflight(model: &Model, path: &PathEntry) -> String {
+    let Some(cors) = model.cors() else { return String::new() };
+    let methods: Vec<&str> = path.methods().map(apidoc::Method::as_str).collect();
+    let mut lines = vec!["Access-Control-Allow-Origin $cors_origin".to_owned()];
+    lines.extend((!cors.any).then(|| "Vary Origin".to_owned()));
+    lines.push(format!("Access-Control-Allow-Methods \"{}\"", methods.join(", ")));
+    lines.extend((!cors.headers.is_empty()).then(|| format!("Access-Control-Allow-Headers \"{}\"", cors.headers)));
+    lines.push(format!("Access-Control-Max-Age {MAX_AGE}"));
+    let lines: String = lines.iter().map(|line| format!("                add_header {line};\n")).collect();
+    format!("            if ($preflight) {{\n{lines}                return 204;\n            }}\n")
+}
+
+/// What a location does before it passes a request on.
+pub(in crate::gateway) fn check(model: &Model, path: &PathEntry) -> String {
+    let guarded = path.targets.iter().filter(|target| target.guard.within(true, false) == Guard::Key);
+    let methods: Vec<&str> = guarded.flat_map(|target| &target.methods).map(|method| method.as_str()).collect();
+    match model.keys() {
+        Some(keys) if methods.len() == path.methods().count() => unauthorized(&keys),
+        Some(_) if !methods.is_empty() => {
+            format!("            if ($unproven ~ \"^(?:{})$\") {{ return 401; }}\n", methods.join("|"))
+        }
+        _ => String::new(),
     }
 }

@@ -1,7 +1,13 @@
 //! Traefik: `global` are middlewares, `route` are their names, in the order in which requests pass them.
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::super::model::{Model, PathEntry};
+use super::super::policies::{By, Limit, MAX_AGE, RETRIED};
+use super::super::text::quoted;
 use super::{Additions, Answer, nothing_more};
-use crate::profile::{Headers, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, RateLimit, SET};
+use crate::profile::{Headers, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, SET};
 
 pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
     match profile {
@@ -15,7 +21,7 @@ pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
         | Profile::Grpc(_) => nothing_more(),
         Profile::KeyAuth(_) => Err("API keys are a part of Traefik Hub, not of Traefik Proxy"),
         Profile::Headers(headers) => Ok(edits(headers)),
-        Profile::RateLimit(limit) => Ok(rate_limit(limit)),
+        Profile::RateLimit(limit) => Ok(rate_limit(&limit.into())),
         Profile::Cache => Err("caches are a part of Traefik Hub, not of Traefik Proxy"),
         Profile::Jwt(_) => Err("tokens are checked by Traefik Hub, not by Traefik Proxy"),
     }
@@ -34,10 +40,89 @@ fn edits(headers: &Headers) -> Additions {
     Additions { global, route: "strip, edits".to_owned(), ..Additions::default() }
 }
 
-fn rate_limit(limit: &RateLimit) -> Additions {
+fn rate_limit(limit: &Limit<'_>) -> Additions {
+    let by = match limit.by {
+        By::Header(header) => format!(", sourceCriterion: {{requestHeaderName: {header}}}"),
+        // Its default.
+        By::Consumer | By::Address => String::new(),
+    };
     let global = format!(
-        "    limit: {{rateLimit: {{average: {}, period: 1s, burst: {}, sourceCriterion: {{requestHeaderName: {}}}}}}}\n",
-        limit.rate, limit.burst, limit.header
+        "    limit: {{rateLimit: {{average: {}, period: {}s, burst: {}{by}}}}}\n",
+        limit.rate.requests, limit.rate.seconds, limit.burst
     );
     Additions { global, route: "limit".to_owned(), ..Additions::default() }
+}
+
+/// What `gauge convert` is told beyond the description.
+pub(in crate::gateway) fn policies(model: &Model) -> Additions {
+    let mut all = model.limit(false).map_or(Additions::default(), |limit| rate_limit(&limit));
+    if let Some(cors) = model.cors() {
+        let origins: Vec<String> = cors.origins.iter().map(|origin| quoted(origin)).collect();
+        let origins = if cors.any { "\"*\"".to_owned() } else { origins.join(", ") };
+        let headers: Vec<String> = cors.headers.split(", ").filter(|name| !name.is_empty()).map(quoted).collect();
+        let named: BTreeMap<String, &PathEntry> = model.paths.iter().map(|path| (cors_name(path), path)).collect();
+        for (name, path) in named {
+            let methods: Vec<&str> = path.methods().map(apidoc::Method::as_str).collect();
+            let _ = write!(
+                all.global,
+                "    {name}:
+      headers:
+        customResponseHeaders: {{Access-Control-Allow-Origin: \"\", Access-Control-Allow-Credentials: \"\"}}
+        accessControlAllowOriginList: [{origins}]
+        accessControlAllowMethods: [{}]
+        accessControlAllowHeaders: [{}]
+        accessControlMaxAge: {MAX_AGE}
+        addVaryHeader: {}
+",
+                methods.join(", "),
+                headers.join(", "),
+                !cors.any
+            );
+        }
+    }
+    if let Some(retries) = model.settings.policies.retries.filter(|retries| *retries > 0) {
+        let (first, last) = (RETRIED[0], RETRIED[RETRIED.len() - 1]);
+        let _ = writeln!(
+            all.global,
+            "    retry: {{retry: {{attempts: {}, initialInterval: 50ms, status: [\"{first}-{last}\"]}}}}",
+            retries + 1
+        );
+        all.route =
+            [all.route.as_str(), "retry"].into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(", ");
+        all.notes
+            .push("retries after a status were tried with Traefik 3.7.15: older versions may not know them".to_owned());
+    }
+    all
+}
+
+/// The name of the middleware for the methods of a path.
+fn cors_name(path: &PathEntry) -> String {
+    let methods: Vec<String> = path.methods().map(|method| method.as_str().to_ascii_lowercase()).collect();
+    format!("cors-{}", methods.join("-"))
+}
+
+/// The middleware that a path has of its own; empty if there is none.
+pub(in crate::gateway) fn cors(model: &Model, path: &PathEntry) -> String {
+    if model.cors().is_some() { cors_name(path) } else { String::new() }
+}
+
+/// A router for preflights of a path, which the middleware responds to.
+pub(in crate::gateway) fn preflight(
+    model: &Model,
+    path: &PathEntry,
+    matcher: &str,
+    i: usize,
+    priority: usize,
+) -> String {
+    if model.cors().is_none() {
+        return String::new();
+    }
+    let rule = format!(
+        "{matcher} && Method(`OPTIONS`) && HeaderRegexp(`Origin`, `.`) && HeaderRegexp(`Access-Control-Request-Method`, `.`)"
+    );
+    format!(
+        "    p{i}:\n      rule: {}\n      service: noop@internal\n      priority: {priority}\n      middlewares: [{}]\n",
+        quoted(&rule),
+        cors_name(path)
+    )
 }
