@@ -144,7 +144,7 @@ fn question(x: &Exchange<'_>, call: &Call<'_>, moment: Moment, text: &Text<'_>) 
         // It was read as JSON before.
         Text::Json(json) => out.extend_from_slice(json),
         Text::Events(events) => {
-            out.extend_from_slice(serde_json::Value::from(String::from_utf8_lossy(events)).to_string().as_bytes())
+            out.extend_from_slice(serde_json::Value::from(String::from_utf8_lossy(events)).to_string().as_bytes());
         }
     }
     out.push(b'}');
