@@ -58,7 +58,7 @@ impl Gateway for Envoy {
             quoted(&place.listen.ip().to_string()),
             place.listen.port(),
             model.settings.tls.as_ref().map_or(String::new(), |tls| certificate(tls, !more.listen.is_empty())),
-            if model.settings.access_log { ACCESS_LOG } else { "" },
+            if model.settings.access_log { ACCESS_LOG.to_owned() } else { String::new() } + upgrades(model),
             if more.listen.is_empty() { "HTTP1" } else { more.listen },
             match model.settings.encoded_slash {
                 EncodedSlash::Pass => "KEEP_UNCHANGED",
@@ -119,8 +119,10 @@ fn routes(model: &Model, path: &PathEntry) -> String {
         let _ = write!(
             text,
             "                        - match: {{{matcher}, headers: [{{name: \":method\", string_match: {{{methods}}}}}]}}
-                          route: {{cluster: {}, timeout: 60s, host_rewrite_literal: {}, append_x_forwarded_host: true{}}}\n",
+                          route: {{cluster: {}, timeout: {}, host_rewrite_literal: {}, append_x_forwarded_host: true{}}}\n",
             upstream.name,
+            // It would end what is upgraded, too.
+            if is_websocket(model) { "0s" } else { "60s" },
             quoted(&upstream.authority()),
             base(upstream, model.settings.profile.prefix())
         );
@@ -143,6 +145,21 @@ fn base(upstream: &Upstream, prefix: &str) -> String {
     }
     let (pattern, substitution) = (quoted(&format!("^{prefix}/(.*)$")), quoted(&format!("{}/\\1", upstream.base)));
     format!(", regex_rewrite: {{pattern: {{regex: {pattern}}}, substitution: {substitution}}}")
+}
+
+fn is_websocket(model: &Model) -> bool {
+    matches!(model.settings.profile, Profile::WebSocket(_))
+}
+
+/// Upgrades are refused with 403 unless they are named; without traffic a stream ends after five minutes by default.
+fn upgrades(model: &Model) -> &'static str {
+    if is_websocket(model) {
+        "                upgrade_configs: [{upgrade_type: websocket}]
+                stream_idle_timeout: 3600s
+"
+    } else {
+        ""
+    }
 }
 
 /// A line on standard output for each request.

@@ -8,7 +8,8 @@ use crate::profile::{KeyAuth, Profile, RateLimit};
 
 pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
     match profile {
-        Profile::PassThrough | Profile::Life(_) | Profile::LargeBodies => nothing_more(),
+        // A route of the protocols `http` and `https` passes upgrades on of itself; `ws` and `wss` are of Kong Gateway Enterprise.
+        Profile::PassThrough | Profile::Life(_) | Profile::LargeBodies | Profile::WebSocket(_) => nothing_more(),
         Profile::KeyAuth(auth) => Ok(key_auth(auth)),
         Profile::RateLimit(limit) => Ok(rate_limit(limit)),
         Profile::Jwt(_) => Err("its plugin jwt knows tokens by their issuer, and tells the upstream no subject"),
