@@ -357,7 +357,7 @@ fn a_message_that_is_not_the_one_that_was_sent_is_an_error() {
         (Does::Longer, "a message that is too long"),
     ] {
         let server = Server::start(does);
-        let report = server.run(CLOSED, "{size: 64}");
+        let report = server.run(CLOSED, "{size: 64, kind: text}");
         assert_eq!((answered(&report), errors(&report)), (0, [0, 0, 0, 0, 30, 0]), "{does:?}");
         assert_eq!(websocket(&report).first_error.as_deref(), Some(expected));
         assert_eq!(websocket(&report).handshakes, 30, "another connection after each");
@@ -416,8 +416,21 @@ fn the_program_loads_a_ws_url_and_says_what_is_wrong() {
         (output.status.code(), text(&output.stdout) + &text(&output.stderr))
     };
     let url = format!("ws://{}/chat?room=1", server.address);
-    let (code, text) =
-        gauge(&[&url, "-c", "2", "-n", "10", "--message-size", "1KiB", "--text", "--messages", "5", "-q"]);
+    let (code, text) = gauge(&[
+        &url,
+        "-c",
+        "2",
+        "-n",
+        "10",
+        "--message-size",
+        "1KiB",
+        "--text",
+        "--messages",
+        "5",
+        "-q",
+        "-H",
+        "Sec-WebSocket-Protocol: b",
+    ]);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("gauge, WebSocket, 2 connections opened"), "{text}");
     assert!(text.contains("  websocket  2 upgrades\n") && text.contains("10 requests in "), "{text}");

@@ -457,7 +457,7 @@ fn a_gateway_that_does_not_upgrade_or_changes_the_upgrade_is_not_loaded() {
         ("", "an upgrade: status 200"),
         (
             "proxy_set_header Upgrade websocket; proxy_set_header Connection upgrade;",
-            "a request without Upgrade: status 400",
+            "a request without Upgrade: status 426",
         ),
         ("UPGRADE proxy_set_header Sec-WebSocket-Protocol '';", "the subprotocol: absent"),
         (
@@ -465,8 +465,8 @@ fn a_gateway_that_does_not_upgrade_or_changes_the_upgrade_is_not_loaded() {
             "an upgrade: no connection: the response has no Sec-WebSocket-Accept",
         ),
         (
-            "UPGRADE proxy_intercept_errors on; error_page 403 =502 /own;",
-            "an upgrade that the upstream refuses: status 502",
+            "UPGRADE proxy_intercept_errors on; error_page 403 /own;",
+            "an upgrade that the upstream refuses: status 404",
         ),
         ("UPGRADE proxy_read_timeout 3s;", ""),
     ] {
