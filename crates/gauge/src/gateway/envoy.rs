@@ -119,10 +119,8 @@ fn routes(model: &Model, path: &PathEntry) -> String {
         let _ = write!(
             text,
             "                        - match: {{{matcher}, headers: [{{name: \":method\", string_match: {{{methods}}}}}]}}
-                          route: {{cluster: {}, timeout: {}, host_rewrite_literal: {}, append_x_forwarded_host: true{}}}\n",
+                          route: {{cluster: {}, timeout: 60s, host_rewrite_literal: {}, append_x_forwarded_host: true{}}}\n",
             upstream.name,
-            // It would end what is upgraded, too.
-            if is_websocket(model) { "0s" } else { "60s" },
             quoted(&upstream.authority()),
             base(upstream, model.settings.profile.prefix())
         );
@@ -147,13 +145,10 @@ fn base(upstream: &Upstream, prefix: &str) -> String {
     format!(", regex_rewrite: {{pattern: {{regex: {pattern}}}, substitution: {substitution}}}")
 }
 
-fn is_websocket(model: &Model) -> bool {
-    matches!(model.settings.profile, Profile::WebSocket(_))
-}
-
-/// Upgrades are refused with 403 unless they are named; without traffic a stream ends after five minutes by default.
+/// Upgrades are not passed on unless they are named; without traffic a stream ends after five minutes by default. The timeout of a route does not end what
+/// is upgraded.
 fn upgrades(model: &Model) -> &'static str {
-    if is_websocket(model) {
+    if matches!(model.settings.profile, Profile::WebSocket(_)) {
         "                upgrade_configs: [{upgrade_type: websocket}]
                 stream_idle_timeout: 3600s
 "

@@ -464,10 +464,7 @@ fn a_gateway_that_does_not_upgrade_or_changes_the_upgrade_is_not_loaded() {
             "UPGRADE proxy_hide_header Sec-WebSocket-Accept;",
             "an upgrade: no connection: the response has no Sec-WebSocket-Accept",
         ),
-        (
-            "UPGRADE proxy_intercept_errors on; error_page 403 /own;",
-            "an upgrade that the upstream refuses: status 404",
-        ),
+        ("UPGRADE proxy_intercept_errors on; error_page 403 /own;", "an upgrade that the upstream refuses: status 404"),
         ("UPGRADE proxy_read_timeout 3s;", ""),
     ] {
         let campaign = over_websocket("websocket", "{name: own, gateway: nginx, files: {nginx.conf: own.conf}}");
