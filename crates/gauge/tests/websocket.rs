@@ -35,6 +35,8 @@ enum Does {
     Silence,
     Status(&'static str),
     WrongAccept,
+    /// The echo, and this frame while the generator has nothing in flight: its opcode.
+    Later(u8),
     /// An interim response, then the 101 in two pieces with a ping behind it.
     Greets,
 }
@@ -246,6 +248,12 @@ fn converse(mut stream: TcpStream, does: Does, seen: &Mutex<Seen>) -> io::Result
         }
         last = payload;
         stream.write_all(&out)?;
+        if let Does::Later(opcode) = does {
+            std::thread::sleep(Duration::from_millis(3));
+            out.clear();
+            write_frame(&mut out, 0x80 | opcode, &1001_u16.to_be_bytes());
+            stream.write_all(&out)?;
+        }
     }
 }
 
@@ -346,6 +354,26 @@ fn pings_get_their_pong_also_between_messages() {
     let report = server.run(CLOSED, "{}");
     assert_eq!((answered(&report), errors(&report), websocket(&report).pings), (30, [0; 6], 3));
     assert_eq!(server.seen().pongs, [b"hello"; 3]);
+}
+
+/// One connection, whose next message is due long after what the server sends on its own.
+#[test]
+fn frames_that_come_while_nothing_is_in_flight_are_read() {
+    let run = |does| {
+        let server = Server::start(does);
+        let report = server.run("{open: {rate: 5/s, duration: 1s, connections: 1}}", "{}");
+        (server, report)
+    };
+    let (server, report) = run(Does::Later(9));
+    assert_eq!((answered(&report), errors(&report), websocket(&report).handshakes), (5, [0; 6], 1));
+    assert!(server.seen().pongs.len() >= 4, "the last may come after the end: {:?}", server.seen().pongs);
+    assert!(websocket(&report).pings >= 4, "{:?}", websocket(&report));
+    let (server, report) = run(Does::Later(8));
+    assert_eq!((answered(&report), errors(&report), websocket(&report).handshakes), (5, [0; 6], 5));
+    assert!(server.seen().closes.len() >= 4 && server.seen().closes.iter().all(|code| *code == 1001));
+    let (_, report) = run(Does::Later(2));
+    assert_eq!((answered(&report), errors(&report)), (3, [0, 0, 0, 0, 2, 0]), "every second one");
+    assert_eq!(websocket(&report).first_error.as_deref(), Some("a message that was not sent came"));
 }
 
 #[test]
