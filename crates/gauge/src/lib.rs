@@ -25,3 +25,4 @@ pub mod stats;
 pub mod tools;
 pub mod ui;
 pub mod verdict;
+mod websocket;

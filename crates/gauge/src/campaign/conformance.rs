@@ -38,7 +38,7 @@ pub(super) fn expected(campaign: &mut Campaign<'_>) -> Result<Expected, Campaign
     campaign.backends.new_round();
     campaign.backends.fresh(campaign.there.as_mut())?;
     let origins = campaign.backends.for_generator(campaign.there.as_mut())?;
-    let lane = Lane::Direct(origins, campaign.plan.profile.upstreams());
+    let lane = Lane::Direct(origins, Box::new(campaign.plan.profile.baseline()));
     let mut all = Vec::new();
     for workload in &campaign.plan.workloads {
         let answers = exchanges(campaign, workload, &lane)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::load::workload::{self, Body, Closed, Load, Open, Operation, Phase, Protocol, Rates, Source, Span};
+use crate::load::workload::{self, Body, Closed, Load, Open, Operation, Phase, Rates, Source, Span};
 use crate::plan::{Calls, PlannedLoad, PlannedOperation, Warmup, Workload};
 use crate::profile::Clients;
 use crate::results::{PhasePlan, Planned};
@@ -12,8 +12,8 @@ use crate::results::{PhasePlan, Planned};
 /// Where requests of a system go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Lane {
-    /// To the upstreams: origin in the API to the URL at which it is reached, and in which protocol.
-    Direct(BTreeMap<String, String>, Protocol),
+    /// To the upstreams: origin in the API to the URL at which it is reached, and how.
+    Direct(BTreeMap<String, String>, Box<Clients>),
     /// To a service over gRPC: the same, and its methods.
     Grpc(BTreeMap<String, String>, Box<Calls>),
     /// To a gateway, as its clients reach it.
@@ -55,8 +55,7 @@ fn request(planned: &Workload, lane: &Lane, made: &Made, load: Load) -> workload
     };
     let operations = list(&planned.operations);
     let clients = match lane {
-        Lane::Gateway(_, clients) => clients.as_ref().clone(),
-        Lane::Direct(_, protocol) => Clients { protocol: *protocol, ..Clients::default() },
+        Lane::Gateway(_, clients) | Lane::Direct(_, clients) => clients.as_ref().clone(),
         Lane::Grpc(_, calls) => Clients { protocol: calls.protocol(), ..Clients::default() },
     };
     workload::Workload {
@@ -73,6 +72,7 @@ fn request(planned: &Workload, lane: &Lane, made: &Made, load: Load) -> workload
         llm: None,
         tls: clients.tls,
         new_connections: clients.new_connections,
+        websocket: clients.websocket,
     }
 }
 

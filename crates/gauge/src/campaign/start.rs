@@ -12,7 +12,6 @@ use super::program::{self, Placed, Trouble};
 use super::{Campaign, CampaignError, probe};
 use crate::deploy::{Deployer, Handle, Spec};
 use crate::gateway::{self, Gateway, Model, Place, Ready, Signals, Stop, Written};
-use crate::load::workload::Protocol;
 use crate::plan::{Deploy, Plan, Program, System, SystemKind, Variant, slug};
 use crate::profile::Clients;
 
@@ -90,7 +89,7 @@ pub(super) fn start_before(
         SystemKind::Service(service) => return start_service(campaign, system, service),
         SystemKind::Direct => {
             let origins = campaign.backends.for_generator(campaign.there.as_mut())?;
-            let lane = Lane::Direct(origins, campaign.plan.profile.upstreams());
+            let lane = Lane::Direct(origins, Box::new(campaign.plan.profile.baseline()));
             return Ok(Started::Runs(Configured::default(), Running::of(lane)));
         }
     };
@@ -144,7 +143,7 @@ fn start_service(campaign: &mut Campaign<'_>, system: &System, service: &Program
                 let origins = placed.for_generator(there)?;
                 let lane = match &service.grpc {
                     Some(calls) => Lane::Grpc(origins, Box::new(calls.clone())),
-                    None => Lane::Direct(origins, Protocol::Http1),
+                    None => Lane::Direct(origins, Box::default()),
                 };
                 let handle = Some((handle, program::STOP));
                 return Ok(Started::Runs(

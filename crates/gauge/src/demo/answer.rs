@@ -44,6 +44,19 @@ impl Request {
 }
 
 impl Request {
+    /// One without a body, for tests.
+    #[cfg(test)]
+    pub(super) fn made(method: &str, target: &str, headers: BTreeMap<String, String>) -> Self {
+        Request {
+            method: Method::of(method.as_bytes()),
+            method_name: method.to_owned(),
+            target: target.to_owned(),
+            headers,
+            keep_alive: true,
+            expects_continue: false,
+        }
+    }
+
     /// How long the response takes beyond the time that it needs.
     pub(super) fn wait(&self) -> Option<Duration> {
         let asked = self.headers.get("x-probe-delay").and_then(|ms| ms.parse().ok()).map(Duration::from_millis);

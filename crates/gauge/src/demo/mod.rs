@@ -4,6 +4,7 @@
 mod answer;
 pub(crate) mod grpc;
 pub(crate) mod probe;
+pub(crate) mod websocket;
 
 use std::cell::Cell;
 use std::io;
@@ -160,7 +161,16 @@ async fn converse(stream: TcpStream, served: &Served) -> io::Result<()> {
             tokio::time::sleep(wait).await;
         }
         out.clear();
-        let events = served.answer(&request, length, &mut out);
+        let events = match websocket::upgrade(&request, head.upgrade, served.probe) {
+            websocket::Upgrade::None => served.answer(&request, length, &mut out),
+            websocket::Upgrade::Accepted(accept) => {
+                return websocket::converse(&stream, served, &request, &accept, &mut buffer).await;
+            }
+            websocket::Upgrade::Refused(status, fields) => {
+                websocket::refuse(&request, status, fields, &mut out);
+                None
+            }
+        };
         write(&stream, &out).await?;
         if let Some(events) = events {
             for number in 1..=events.count {

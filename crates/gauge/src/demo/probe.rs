@@ -8,6 +8,8 @@
 //! | `X-Probe-Delay: 100` | 100 ms before the response |
 //! | `X-Probe-Events: 5 50` | an event stream of 5 events, one every 50 ms |
 //!
+//! It sends messages of WebSocket back on every path ([`super::websocket`]), and calls of gRPC ([`super::grpc`]).
+//!
 //! It counts what reaches it, as the demonstration does ([`super::COUNTS`]).
 
 use std::fmt::Write as _;

@@ -58,7 +58,7 @@ impl Gateway for Envoy {
             quoted(&place.listen.ip().to_string()),
             place.listen.port(),
             model.settings.tls.as_ref().map_or(String::new(), |tls| certificate(tls, !more.listen.is_empty())),
-            if model.settings.access_log { ACCESS_LOG } else { "" },
+            if model.settings.access_log { ACCESS_LOG.to_owned() } else { String::new() } + upgrades(model),
             if more.listen.is_empty() { "HTTP1" } else { more.listen },
             match model.settings.encoded_slash {
                 EncodedSlash::Pass => "KEEP_UNCHANGED",
@@ -154,6 +154,18 @@ fn base(upstream: &Upstream, prefix: &str) -> String {
     }
     let (pattern, substitution) = (quoted(&format!("^{prefix}/(.*)$")), quoted(&format!("{}/\\1", upstream.base)));
     format!(", regex_rewrite: {{pattern: {{regex: {pattern}}}, substitution: {substitution}}}")
+}
+
+/// Upgrades are not passed on unless they are named; without traffic a stream ends after five minutes by default. The timeout of a route does not end what
+/// is upgraded.
+fn upgrades(model: &Model) -> &'static str {
+    if matches!(model.settings.profile, Profile::WebSocket(_)) {
+        "                upgrade_configs: [{upgrade_type: websocket}]
+                stream_idle_timeout: 3600s
+"
+    } else {
+        ""
+    }
 }
 
 /// A line on standard output for each request.

@@ -46,6 +46,8 @@ services:
 ",
             more.global
         );
+        // Between two reads, of what is upgraded too.
+        let silence = if matches!(model.settings.profile, Profile::WebSocket(_)) { 3_600_000 } else { 60_000 };
         for (u, upstream) in model.upstreams.iter().enumerate() {
             let _ = write!(
                 text,
@@ -54,8 +56,8 @@ services:
     host: {}
     port: {}
     connect_timeout: 2000
-    read_timeout: 60000
-    write_timeout: 60000
+    read_timeout: {silence}
+    write_timeout: {silence}
     retries: {}
 {}    routes:
 ",

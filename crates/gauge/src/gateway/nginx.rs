@@ -184,7 +184,7 @@ fn scheme(upstream: &Upstream) -> &'static str {
 fn pass(model: &Model, upstream: &Upstream) -> String {
     if model.settings.http2_upstreams() {
         // The module of gRPC has the same directives under its own name.
-        let fields = headers(&upstream.authority()).replace("proxy_set_header Connection \"\";\n", "");
+        let fields = headers(&upstream.authority()).replace(NO_CONNECTION, "");
         let text =
             format!("grpc_pass grpc://{};\n{fields}", upstream.name).replace("proxy_set_header", "grpc_set_header");
         return text + "grpc_connect_timeout 2s;\ngrpc_send_timeout 60s;\ngrpc_read_timeout 60s;\n";
@@ -192,12 +192,24 @@ fn pass(model: &Model, upstream: &Upstream) -> String {
     // With a variable in it the path is passed on as it came.
     let path = if upstream.base.is_empty() { String::new() } else { format!("{}$request_uri", upstream.base) };
     let mut text = format!("proxy_pass {}://{}{path};\n", scheme(upstream), upstream.name);
-    text.push_str(&headers(&upstream.authority()));
+    text.push_str(&set_headers(model, &upstream.authority()));
     if upstream.https {
         text.push_str(&tls(&upstream.host));
     }
     text
 }
+
+/// The same without `Connection` where the profile sets it: the field would be sent twice.
+fn set_headers(model: &Model, host: &str) -> String {
+    let text = headers(host);
+    match model.settings.profile {
+        Profile::WebSocket(_) => text.replace(NO_CONNECTION, ""),
+        _ => text,
+    }
+}
+
+/// Connections to upstreams are kept.
+const NO_CONNECTION: &str = "proxy_set_header Connection \"\";\n";
 
 fn headers(host: &str) -> String {
     format!(
@@ -264,7 +276,7 @@ fn location(model: &Model, path: &PathEntry, i: usize, more: &Additions) -> Stri
             let based = path.targets.iter().any(|target| !model.upstreams[target.upstream].base.is_empty());
             let rest = if based { "$request_uri" } else { "" };
             let mut body = format!("            proxy_pass $pass_{i}{rest};\n");
-            let mut lines = headers(&format!("$host_{i}")) + &more.upstream;
+            let mut lines = set_headers(model, &format!("$host_{i}")) + &more.upstream;
             if path.targets.iter().any(|target| model.upstreams[target.upstream].https) {
                 lines.push_str(&tls(&format!("$name_{i}")));
             }

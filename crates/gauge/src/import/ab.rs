@@ -35,6 +35,7 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
         status: Some(status),
         bad_reply: None,
         tls: None,
+        closed: None,
         total: Some(failed.saturating_sub(kind("Length")) + status),
     };
 

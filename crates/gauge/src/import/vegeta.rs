@@ -82,6 +82,7 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
         reset: all(&["reset", "EOF", "broken pipe"]),
         bad_reply: all(&["malformed"]),
         tls: None,
+        closed: None,
         status: Some(unexpected),
         total: Some(unanswered + unexpected),
     };

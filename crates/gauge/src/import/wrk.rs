@@ -42,6 +42,7 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
         status: Some(status),
         bad_reply: None,
         tls: None,
+        closed: None,
         total: Some(connect + reset + timeout + status),
     };
 

@@ -11,10 +11,12 @@ mod schedule;
 pub mod targets;
 mod template;
 pub mod units;
+mod websocket;
 pub mod workload;
 
-pub(crate) use engine::Lost;
 pub use engine::{Answer, Counts, Exchange, Generator, Options, RunError, TransportError, Watch};
+pub(crate) use engine::{Incoming, Lost, Opening, Socket};
 pub use prepare::{PrepareError, Prepared, Url};
 pub(crate) use template::{Piece, plain};
+pub(crate) use websocket::Messages;
 pub use workload::Workload;

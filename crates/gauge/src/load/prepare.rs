@@ -11,7 +11,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::chat::{Chat, Slo};
-use super::workload::{Closed, Load, Mark, Open, Order, Protocol, Rates, Span, Statuses, Workload};
+use super::websocket::Messages;
+use super::workload::{Closed, Load, Mark, Open, Order, Protocol, Rates, Span, Statuses, WebSocket, Workload};
 pub(crate) use operation::{Body, Capture, CaptureFrom, Operation};
 pub(crate) use secure::Secure;
 pub use url::Url;
@@ -88,6 +89,8 @@ pub struct Prepared {
     pub(crate) llm: Option<ChatCalls>,
     /// Each request has a connection of its own.
     pub(crate) new_connections: bool,
+    /// Operations are upgrades to WebSocket, over which these messages are sent.
+    pub(crate) websocket: Option<Messages>,
 }
 
 /// What the engine knows of chat calls.
@@ -151,6 +154,7 @@ impl Prepared {
     }
 
     fn with(workload: &Workload) -> Result<Self, PrepareError> {
+        let websocket = workload.websocket.as_ref().map(|plan| messages(workload, plan)).transpose()?;
         let mut builder = operation::Builder::new(workload)?;
         let mut operations = Vec::with_capacity(workload.operations.len() + workload.setup.len());
         for operation in workload.operations.iter().chain(&workload.setup) {
@@ -200,6 +204,7 @@ impl Prepared {
             event_streams: workload.event_streams,
             llm: workload.llm.as_ref().map(|chat| ChatCalls { stream: chat.stream, slo: chat.slo }),
             new_connections: workload.new_connections,
+            websocket,
         })
     }
 
@@ -282,6 +287,24 @@ fn with_chat(workload: &Workload, chat: &Chat) -> Result<Workload, PrepareError>
     }
     let operations = chat.operations(workload.seed).map_err(wrong)?;
     Ok(Workload { operations, ..workload.clone() })
+}
+
+/// The messages of a workload over WebSocket.
+fn messages(workload: &Workload, plan: &WebSocket) -> Result<Messages, PrepareError> {
+    let wrong = |problem: &str| PrepareError::Load { phase: None, problem: format!("`websocket`: {problem}") };
+    for (is_wrong, problem) in [
+        (workload.protocol != Protocol::Http1, "connections are upgraded from HTTP/1.1; leave out `protocol`"),
+        (workload.llm.is_some(), "chat calls are not messages over WebSocket; leave out `llm`"),
+        (workload.event_streams, "its messages are not event streams; leave out `event_streams`"),
+        (workload.new_connections, "a connection for each message is `messages: 1`; leave out `new_connections`"),
+        (workload.mark.is_some(), "messages have no header fields; leave out `mark`"),
+        (!workload.setup.is_empty(), "all operations are upgrades; leave out `setup`"),
+    ] {
+        if is_wrong {
+            return Err(wrong(problem));
+        }
+    }
+    Messages::new(plan).map_err(|problem| wrong(&problem))
 }
 
 /// Most users or connections: each is a file descriptor, and a process has a million at most on common systems.
@@ -383,6 +406,8 @@ fn check(kind: &Kind) -> Result<(), String> {
 
 /// What counts as expected when an operation does not say.
 const DEFAULT_EXPECT: [Statuses; 2] = [Statuses::Class(2), Statuses::Class(3)];
+/// The same of an upgrade.
+const UPGRADED: [Statuses; 1] = [Statuses::One(101)];
 
 #[cfg(test)]
 mod tests;

@@ -58,6 +58,31 @@ pub fn rate(text: &str) -> Result<f64, String> {
     if rate.is_finite() && (0.0..=1e7).contains(&rate) { Ok(rate) } else { Err(wrong()) }
 }
 
+/// Reads a size: `8GiB`, `8.6MB`, `128B` or a plain number of bytes.
+///
+/// # Errors
+/// What is wrong, with an example.
+pub fn size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is not a size; write 8GiB, 8.6MB or a number of bytes");
+    let text_ = text.trim();
+    let unit = text_.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text_.len());
+    let (number, unit) = text_.split_at(unit);
+    let number: f64 = number.trim().parse().map_err(|_| wrong())?;
+    let factor: f64 = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "kb" | "k" => 1e3,
+        "mb" | "m" => 1e6,
+        "gb" | "g" => 1e9,
+        "kib" => 1024.0,
+        "mib" => 1024.0 * 1024.0,
+        "gib" => 1024.0 * 1024.0 * 1024.0,
+        _ => return Err(wrong()),
+    };
+    let bytes = (number * factor).round();
+    // Beyond 2^53 a size is no longer exact, and no machine has it.
+    if (0.0..9e15).contains(&bytes) { Ok(bytes as u64) } else { Err(wrong()) }
+}
+
 /// Serde for a [`Duration`] written as text or as a number of seconds.
 pub mod serde_duration {
     use std::fmt;

@@ -54,6 +54,9 @@ pub struct Workload {
     /// Each request goes over a connection of its own (HTTP/1.1), which is closed after the response: load of connections and handshakes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub new_connections: bool,
+    /// Operations are upgrades to WebSocket, and what is sent, timed and counted are messages that the server sends back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub websocket: Option<WebSocket>,
 }
 
 impl Workload {
@@ -73,6 +76,7 @@ impl Workload {
             llm: None,
             tls: None,
             new_connections: false,
+            websocket: None,
         }
     }
 }
@@ -485,6 +489,9 @@ pub enum Rates {
 
 mod files;
 mod tls;
+mod websocket;
 
 pub(crate) use files::Text;
 pub use tls::{Tls, TlsVersion};
+pub(crate) use websocket::message_size;
+pub use websocket::{MessageKind, WebSocket};

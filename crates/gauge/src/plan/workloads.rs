@@ -12,7 +12,7 @@ use super::file::{
 use super::fill::{Fill, MOST, Made, Part};
 use super::{Calls, PlannedLoad, PlannedOperation, SearchPlan, Sender, Warmup, Workload};
 use crate::load::chat::Chat;
-use crate::load::workload::{self, Body, Closed, Load, Operation, Protocol, Source, default_connections};
+use crate::load::workload::{self, Body, Closed, Load, Operation, Source, default_connections};
 use crate::load::{PrepareError, Prepared, payload, plain};
 use crate::profile::{Clients, Profile};
 use crate::results::Slo;
@@ -120,7 +120,7 @@ pub(super) fn workload(
         check.wrong(read.name.defined, "its name has no letter and no digit; reports and files need one");
     }
     if check.problems.len() == before {
-        prepare(check, &workload, clients.protocol, None, place);
+        prepare(check, &workload, &clients, None, place);
     }
     (check.problems.len() == before && check.unreadable.is_none()).then_some(workload)
 }
@@ -150,7 +150,10 @@ pub(super) fn callable(check: &mut Check, workload: &Workload, calls: &Calls, pl
             );
             check.wrong(place, text);
         }
-        None => prepare(check, workload, calls.protocol(), Some(calls), place),
+        None => {
+            let clients = Clients { protocol: calls.protocol(), ..Clients::default() };
+            prepare(check, workload, &clients, Some(calls), place);
+        }
     }
 }
 
@@ -158,7 +161,7 @@ pub(super) fn callable(check: &mut Check, workload: &Workload, calls: &Calls, pl
 fn prepare(
     check: &mut Check,
     workload: &Workload,
-    protocol: Protocol,
+    clients: &Clients,
     calls: Option<&Calls>,
     place: serde_saphyr::Location,
 ) {
@@ -190,7 +193,7 @@ fn prepare(
             PlannedLoad::Fixed(load) => load.clone(),
             PlannedLoad::Search(search) => search.load(search.from),
         },
-        protocol,
+        protocol: clients.protocol,
         timeout: workload.timeout,
         seed: 0,
         mark: None,
@@ -198,6 +201,7 @@ fn prepare(
         llm: workload.llm.clone(),
         tls: None,
         new_connections: false,
+        websocket: clients.websocket.clone(),
     };
     match Prepared::new(&request) {
         Ok(_) => {}

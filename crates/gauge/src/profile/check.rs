@@ -4,6 +4,7 @@
 mod cases;
 mod grpc;
 mod secure;
+mod websocket;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -55,6 +56,7 @@ pub(crate) fn check(profile: &Profile, mut probe: Probe) -> Result<Vec<Differenc
         Profile::Http2(_) => probe.http2()?,
         Profile::Tls(tls) => probe.tls(tls)?,
         Profile::Grpc(_) => probe.grpc()?,
+        Profile::WebSocket(_) => probe.websocket()?,
     }
     Ok(probe.differences)
 }
@@ -140,7 +142,14 @@ impl Probe {
 }
 
 /// Sends an operation once. The outer error is Gauge's, the inner one the server's.
-fn once(mut operation: Operation, clients: &Clients) -> Result<Result<Answer, String>, NotChecked> {
+fn once(operation: Operation, clients: &Clients) -> Result<Result<Answer, String>, NotChecked> {
+    let workload = clients.single(one_value(operation), DEADLINE);
+    let prepared = Prepared::new(&workload).map_err(|error| error.to_string())?;
+    Ok(prepared.once().pop().ok_or("nothing was sent")?.answer)
+}
+
+/// The operation with one value for each param, and no captures.
+fn one_value(mut operation: Operation) -> Operation {
     let carried = format!("{{{CLIENT}}}");
     if !operation.headers.values().any(|value| value.contains(&carried)) {
         operation.params.remove(CLIENT);
@@ -151,6 +160,5 @@ fn once(mut operation: Operation, clients: &Clients) -> Result<Result<Answer, St
         }
     }
     operation.capture.clear();
-    let prepared = Prepared::new(&clients.single(operation, DEADLINE)).map_err(|error| error.to_string())?;
-    Ok(prepared.once().pop().ok_or("nothing was sent")?.answer)
+    operation
 }

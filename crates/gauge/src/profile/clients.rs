@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::load::workload::{Operation, Protocol, Tls, Workload};
+use crate::load::workload::{Operation, Protocol, Tls, WebSocket, Workload};
 
 /// How clients reach gateways.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub struct Clients {
     pub tls: Option<Tls>,
     /// Each request of the load has a connection of its own.
     pub new_connections: bool,
+    /// Messages over WebSocket, which is what they send.
+    pub websocket: Option<WebSocket>,
 }
 
 impl Clients {
@@ -25,6 +27,10 @@ impl Clients {
 
     /// One request.
     pub(crate) fn single(&self, operation: Operation, timeout: Duration) -> Workload {
-        Workload { tls: self.tls.clone(), ..Workload::single(operation, self.protocol, timeout) }
+        Workload {
+            tls: self.tls.clone(),
+            websocket: self.websocket.clone(),
+            ..Workload::single(operation, self.protocol, timeout)
+        }
     }
 }

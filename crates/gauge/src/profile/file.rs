@@ -37,6 +37,7 @@ pub(crate) fn profile<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Prof
                 Profile::Http2(_) => Profile::Http2(map.next_value()?),
                 Profile::Tls(_) => Profile::Tls(map.next_value()?),
                 Profile::Grpc(_) => Profile::Grpc(map.next_value()?),
+                Profile::WebSocket(_) => Profile::WebSocket(map.next_value()?),
                 without_keys @ (Profile::PassThrough | Profile::Cache | Profile::Streams | Profile::LargeBodies) => {
                     map.next_value::<Nothing>()?;
                     without_keys

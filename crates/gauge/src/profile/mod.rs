@@ -10,6 +10,7 @@ mod grpc;
 mod life;
 pub mod secure;
 pub mod token;
+mod websocket;
 
 use serde::Deserialize;
 
@@ -22,6 +23,7 @@ pub(crate) use life::Scenario;
 pub use life::{Event, Life};
 pub use secure::Tls;
 pub use token::Jwt;
+pub use websocket::WebSocket;
 
 /// What gateways do beyond passing requests on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,12 +51,11 @@ pub enum Profile {
     Tls(Tls),
     /// Clients call methods of gRPC.
     Grpc(Grpc),
+    /// Clients send messages over WebSocket.
+    WebSocket(WebSocket),
     /// Nothing more is done: gateways and their upstream are reloaded, killed and slowed.
     Life(Life),
 }
-
-/// Names of profiles that no adapter can configure yet, or the generator cannot load; each with what is missing.
-const NOT_YET: [(&str, &str); 1] = [("websocket", "the generator sends no WebSocket messages")];
 
 /// The parameter in which operations carry what tells one client from another.
 const CLIENT: &str = "gauge_client";
@@ -163,6 +164,7 @@ impl Profile {
             }
             Profile::Tls(tls) => tls.clients(),
             Profile::Grpc(grpc) => grpc.clients(),
+            Profile::WebSocket(websocket) => websocket.clients(),
             _ => Clients::default(),
         }
     }
@@ -170,6 +172,14 @@ impl Profile {
     /// What upstreams are reached in, by gateways and by the baseline.
     pub(crate) fn upstreams(&self) -> Protocol {
         if let Profile::Grpc(grpc) = self { grpc.protocol() } else { Protocol::Http1 }
+    }
+
+    /// How the baseline reaches upstreams.
+    pub(crate) fn baseline(&self) -> Clients {
+        match self {
+            Profile::WebSocket(websocket) => websocket.baseline(),
+            _ => Clients { protocol: self.upstreams(), ..Clients::default() },
+        }
     }
 
     /// Its name in evaluations and reports.
@@ -187,6 +197,7 @@ impl Profile {
             Profile::Http2(_) => "http2",
             Profile::Tls(_) => "tls",
             Profile::Grpc(_) => "grpc",
+            Profile::WebSocket(_) => "websocket",
             Profile::Life(_) => "life",
         }
     }
@@ -206,6 +217,7 @@ impl Profile {
             Profile::Http2(Http2::default()),
             Profile::Tls(Tls::default()),
             Profile::Grpc(Grpc::default()),
+            Profile::WebSocket(WebSocket::default()),
             Profile::Life(Life::default()),
         ]
     }
@@ -213,11 +225,8 @@ impl Profile {
     /// The profile of a name, with its defaults.
     ///
     /// # Errors
-    /// In words, when there is none, or none yet.
+    /// In words, when there is none.
     pub fn named(name: &str) -> Result<Profile, String> {
-        if let Some((_, missing)) = NOT_YET.iter().find(|(not_yet, _)| *not_yet == name) {
-            return Err(format!("profile `{name}` cannot be evaluated yet: {missing}"));
-        }
         let all = Profile::all();
         let known: Vec<&str> = all.iter().map(Profile::name).collect();
         let wrong = || format!("unknown profile `{name}`; expected one of {}", known.join(", "));
@@ -293,6 +302,9 @@ impl Profile {
             Profile::Grpc(grpc) => {
                 number("streams", grpc.streams);
                 problems.extend(grpc.problem().map(str::to_owned));
+            }
+            Profile::WebSocket(websocket) => {
+                problems.extend(websocket.problem());
             }
             Profile::Life(life) => {
                 number("rate", life.rate);

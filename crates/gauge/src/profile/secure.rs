@@ -79,6 +79,7 @@ impl Tls {
             },
             tls: Some(client(self.version, self.connections == Connections::Resumed)),
             new_connections: self.connections != Connections::Kept,
+            ..Clients::default()
         }
     }
 

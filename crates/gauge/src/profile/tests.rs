@@ -2,7 +2,7 @@
 
 use super::secure::{Connections, HttpVersion};
 use super::*;
-use crate::load::workload::TlsVersion;
+use crate::load::workload::{self, TlsVersion};
 
 #[derive(Debug, Deserialize)]
 struct Holder {
@@ -36,7 +36,10 @@ fn what_cannot_be_evaluated_is_refused_with_the_reason() {
         ("{tls: {http: 2, connections: new}}", "need `http: 1.1`"),
         ("{tls: {http: 3}}", "unknown version of HTTP `3`; expected 1.1 or 2"),
         ("{tls: {connections: some}}", "some"),
-        ("websocket", "profile `websocket` cannot be evaluated yet: the generator sends no WebSocket messages"),
+        ("{websocket: {size: 17MiB}}", "`websocket`: messages of 17825792 bytes; there are up to 16777216"),
+        ("{websocket: {messages: 0}}", "`messages: 0`; a connection has at least one message"),
+        ("{websocket: {size: some}}", "`some` is not a size"),
+        ("{websocket: {kind: sound}}", "sound"),
         ("keyauth", "unknown profile `keyauth`; expected one of pass-through, key-auth"),
         ("{key-auth: {keys: 0}}", "`keys: 0`; expected 1 to 100000"),
         ("{key-auth: {header: 'a b'}}", "`header: a b` is not a header name"),
@@ -124,4 +127,15 @@ fn the_load_carries_credentials_unless_the_evaluation_gives_them() {
     own.headers.insert("authorization".to_owned(), "Bearer mine".to_owned());
     Profile::Jwt(Jwt::default()).amend(&mut own);
     assert!(own.params.is_empty() && own.headers["authorization"] == "Bearer mine", "{own:?}");
+}
+
+#[test]
+fn clients_of_websocket_send_the_messages_that_the_profile_says() {
+    let read = read("{websocket: {size: 64KiB, kind: text, messages: 100, tls: true}}");
+    let messages = workload::WebSocket { size: 65536, kind: workload::MessageKind::Text, messages: Some(100) };
+    let profile = Profile::WebSocket(WebSocket { size: 65536, kind: messages.kind, messages: Some(100), tls: true });
+    assert_eq!(read, Ok(profile.clone()));
+    assert_eq!(profile.clients().websocket, Some(messages.clone()));
+    assert!(profile.clients().tls.is_some(), "gateways are reached over TLS");
+    assert_eq!(profile.baseline(), Clients { websocket: Some(messages), ..Clients::default() }, "upstreams are not");
 }

@@ -84,7 +84,7 @@ pub struct Generator {
     pub name: String,
     /// Its version.
     pub version: Option<String>,
-    /// `HTTP/1.1`, `HTTP/2` or `gRPC`.
+    /// `HTTP/1.1`, `HTTP/2`, `gRPC` or `WebSocket`.
     pub protocol: Option<String>,
     /// Threads that send.
     pub threads: Option<u32>,
@@ -151,7 +151,7 @@ pub struct Measurement {
     /// Rates of requests.
     pub rate: Rate,
     /// How many responses had which status; null when the tool does not say. Of gRPC: 200 is `OK`, 1 to 16 are its other codes, and 0 is `OK` with a message
-    /// that says `success: false`.
+    /// that says `success: false`. Of WebSocket: 101 is a message that came back, others are those of upgrades that were refused.
     pub statuses: Option<BTreeMap<u16, u64>>,
     /// Requests that went wrong, by kind.
     pub errors: Errors,
@@ -179,6 +179,9 @@ pub struct Measurement {
     /// Handshakes of TLS; null without TLS, and for single operations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
+    /// Handshakes and connections of WebSocket; null for other requests, and for single operations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub websocket: Option<WebSocket>,
     /// Responses that showed what the workload counts apart (its `mark`); null when it counts nothing apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marked: Option<u64>,
@@ -209,6 +212,21 @@ pub struct Tls {
     /// From the open TCP connection until the client could send its request: the handshake alone.
     pub handshake: Option<Latency>,
     /// Why the first of the requests in [`Errors::tls`] failed, and what to do.
+    pub first_error: Option<String>,
+}
+
+/// Handshakes and connections of WebSocket. A request of the measurement is a message, and its response the same message from the server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WebSocket {
+    /// Complete opening handshakes.
+    pub handshakes: u64,
+    /// From the open connection (over TLS: from the end of its handshake) until the client could send its message.
+    pub handshake: Option<Latency>,
+    /// Pings of the server, each of which got its pong.
+    pub pings: u64,
+    /// Of the requests in [`Errors::closed`]: how many had which close code; 1005 without a code, 1006 without a close frame.
+    pub closes: BTreeMap<u16, u64>,
+    /// What was wrong with the first upgrade that was refused, or the first invalid handshake or frame.
     pub first_error: Option<String>,
 }
 
@@ -283,11 +301,14 @@ pub struct Errors {
     pub timeout: Option<u64>,
     /// A complete response with a status that the operation does not expect.
     pub status: Option<u64>,
-    /// Bytes that are no valid response.
+    /// Bytes that are no valid response; of WebSocket also a message that is not the one that was sent.
     pub bad_reply: Option<u64>,
     /// A handshake of TLS failed, the server violated TLS, or a response without a length ended without `close_notify`; null without TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<u64>,
+    /// A connection of WebSocket was closed, or ended without a close frame, while a message was awaited; null for other requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed: Option<u64>,
     /// All of them; null only when the tool does not count errors. Some tools give nothing but this.
     pub total: Option<u64>,
 }
@@ -431,6 +452,7 @@ impl Errors {
             status: Some(0),
             bad_reply: Some(0),
             tls: None,
+            closed: None,
             total: Some(0),
         }
     }

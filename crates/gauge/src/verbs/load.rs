@@ -3,6 +3,7 @@
 mod progress;
 mod summary;
 mod tls;
+mod websocket;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,8 @@ use std::time::Duration;
 use clap::Args;
 use gauge::load::chat::{Chat, Shared, Slo, Words};
 use gauge::load::workload::{
-    self, Arrivals, Body, Closed, Grpc, Open, Operation, Order, Phase, Protocol, Rates, Span, Statuses, Workload,
+    self, Arrivals, Body, Closed, Grpc, Open, Operation, Order, Phase, Protocol, Rates, Span, Statuses, WebSocket,
+    Workload,
 };
 use gauge::load::{Generator, Options, PrepareError, Prepared, Url, targets, units};
 use gauge::results::Report;
@@ -32,6 +34,7 @@ Examples:
                                                           streamed chat calls: time to the first token, tokens/s, goodput
   gauge load https://127.0.0.1:8443/ --ca ca.pem --new-connections --resume -c 8
                                                           a connection and a resumed handshake of TLS for each request
+  gauge load ws://127.0.0.1:8080/chat -c 64 -d 10s        messages over WebSocket, which the server sends back
   gauge load --workload workload.yaml                     weighted operations, values, captures, phases
 
 In a closed loop a server that stalls hides it: users who wait send nothing. The line \"corrected\" has what the stalls hid.";
@@ -40,7 +43,7 @@ In a closed loop a server that stalls hides it: users who wait send nothing. The
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Load {
-    /// Where requests go: http://host:port/path, or https://
+    /// Where requests go: http://host:port/path, or https://; messages over WebSocket: ws:// or wss://
     #[arg(required_unless_present_any = ["targets", "workload"])]
     url: Option<String>,
     /// Users of a closed loop; with --rate the most connections at once [default: 64; with --rate 256]
@@ -111,6 +114,8 @@ pub(crate) struct Load {
     proto: Option<PathBuf>,
     #[command(flatten)]
     tls: tls::TlsOptions,
+    #[command(flatten)]
+    websocket: websocket::WebSocketOptions,
     /// Time for one request, connecting and handshake included
     #[arg(long, value_parser = units::duration, default_value = "30s")]
     timeout: Duration,
@@ -121,7 +126,7 @@ pub(crate) struct Load {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "workload", "method", "body"])]
     targets: Option<PathBuf>,
     /// Workload file (YAML or JSON) instead of a URL and the options above
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "connections", "duration", "requests", "rate", "method", "headers", "body", "expect", "h2", "warmup", "TlsOptions"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "connections", "duration", "requests", "rate", "method", "headers", "body", "expect", "h2", "warmup", "TlsOptions", "WebSocketOptions"])]
     workload: Option<PathBuf>,
     /// Let another generator send: wrk, hey, k6 or jmeter; its figures are read back
     #[arg(long, value_name = "NAME", value_parser = tool)]
@@ -192,8 +197,9 @@ impl Load {
             Err(refusal) => return refusal.report(),
         };
         if let Some(tool) = self.tool {
-            if workload.llm.is_some() {
-                return Refusal::Input("`llm` needs Gauge's own generator; leave out --tool".to_owned()).report();
+            let own = [("llm", workload.llm.is_some()), ("websocket", workload.websocket.is_some())];
+            if let Some((name, _)) = own.into_iter().find(|(_, is_used)| *is_used) {
+                return Refusal::Input(format!("`{name}` needs Gauge's own generator; leave out --tool")).report();
             }
             return self.run_tool(tool, &workload);
         }
@@ -281,11 +287,20 @@ impl Load {
             (None, None, url) => {
                 let url = Url::parse(url.as_deref().unwrap_or_default()).map_err(|error| Refusal::of(&error))?;
                 match &self.llm {
-                    Some(model) => return self.chat(model, &url),
+                    Some(model) if !url.websocket => return self.chat(model, &url),
+                    Some(_) => return Err(Refusal::Input("chat calls go to http:// and https:// URLs".to_owned())),
                     None => self.with(vec![self.operation(&url)], Order::Weighted),
                 }
             }
         };
+        let is_websocket = |operation: &Operation| operation.base.as_ref().is_some_and(|base| base.starts_with("ws"));
+        let plan = self.websocket.plan();
+        if workload.operations.iter().any(is_websocket) {
+            workload.websocket = Some(plan);
+        } else if plan != WebSocket::default() {
+            let text = "--message-size, --text and --messages are for ws:// and wss:// URLs".to_owned();
+            return Err(Refusal::Input(text));
+        }
         let headers = self.header_fields().map_err(Refusal::Input)?;
         for operation in &mut workload.operations {
             operation.headers.extend(headers.clone());
@@ -328,7 +343,10 @@ impl Load {
             method: method.clone(),
             base: Some(url.origin()),
             body,
-            ..Operation::get(&format!("{method} {}", url.path), &url.path)
+            ..Operation::get(
+                &if url.websocket { url.path.clone() } else { format!("{method} {}", url.path) },
+                &url.path,
+            )
         }
     }
 
@@ -386,6 +404,7 @@ impl Load {
             llm: None,
             tls: None,
             new_connections: false,
+            websocket: None,
         };
         self.tls.add_to(&mut workload);
         workload

@@ -35,6 +35,7 @@ fn kinds(total: &Measurement) -> Vec<String> {
         ("unexpected status", errors.status),
         ("bad reply", errors.bad_reply),
         ("of TLS", errors.tls),
+        ("closed", errors.closed),
     ]
     .into_iter()
     .filter_map(|(name, count)| Some(format!("{} {name}", number(count.filter(|count| *count > 0)? as f64))))
@@ -42,7 +43,7 @@ fn kinds(total: &Measurement) -> Vec<String> {
     if let Some(statuses) = &total.statuses {
         let answers: Vec<String> =
             statuses.iter().map(|(status, count)| format!("{} x {status}", number(*count as f64))).collect();
-        if statuses.len() > 1 || statuses.keys().any(|status| !(200..400).contains(status)) {
+        if statuses.len() > 1 || statuses.keys().any(|status| !(200..400).contains(status) && *status != 101) {
             kinds.push(format!("responses {}", answers.join(" ")));
         }
     }

@@ -59,9 +59,17 @@ pub(super) fn look(report: &Report, context: &Context<'_>) -> Option<String> {
     let without_response = |count: Option<u64>| count.is_some_and(|count| count > 0);
     let errors = &total.errors;
     let failed = failed
-        || [errors.connect, errors.reset, errors.timeout, errors.bad_reply, errors.tls, total.requests.unanswered]
-            .into_iter()
-            .any(without_response);
+        || [
+            errors.connect,
+            errors.reset,
+            errors.timeout,
+            errors.bad_reply,
+            errors.tls,
+            errors.closed,
+            total.requests.unanswered,
+        ]
+        .into_iter()
+        .any(without_response);
     if open || !known || failed || requests < users * REQUESTS_PER_USER {
         return None;
     }

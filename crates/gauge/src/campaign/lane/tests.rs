@@ -40,7 +40,7 @@ fn direct_goes_to_each_upstream_and_a_gateway_gets_everything() {
     };
     let pairs = |list: [(&str, &str); 2]| list.map(|(base, path)| (base.to_owned(), path.to_owned())).to_vec();
     assert_eq!(
-        bases(&Lane::Direct(origins, Protocol::Http1)),
+        bases(&Lane::Direct(origins, Box::default())),
         pairs([("http://127.0.0.1:4000", "/items/{id}"), ("http://127.0.0.1:9002", "/v1/other")]),
         "an origin without a port of ours is asked where it is"
     );

@@ -12,8 +12,10 @@ use crate::profile::{CONSUMER, Headers, Profile, REQUEST_REMOVED, REQUEST_SET, R
 
 pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
     match profile {
-        // It passes an event stream on event by event of itself.
-        Profile::PassThrough | Profile::Life(_) | Profile::LargeBodies | Profile::Streams => nothing_more(),
+        // It passes event streams on event by event, and upgrades, of itself.
+        Profile::PassThrough | Profile::Life(_) | Profile::LargeBodies | Profile::Streams | Profile::WebSocket(_) => {
+            nothing_more()
+        }
         Profile::KeyAuth(auth) => Ok(Additions { route: key_auth(&auth.into()), ..Additions::default() }),
         Profile::Headers(headers) => Ok(edits(headers)),
         Profile::RateLimit(_) => Err("rate limits are a module that Caddy's own builds do not have"),

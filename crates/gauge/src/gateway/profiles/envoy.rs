@@ -26,6 +26,7 @@ pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
         Profile::Http2(_) | Profile::Grpc(_) => listens("HTTP2"),
         // By ALPN.
         Profile::Tls(tls) => listens(if tls.http == HttpVersion::Http2 { "AUTO" } else { "" }),
+        Profile::WebSocket(_) => nothing_more(),
         Profile::Streams => {
             let notes = vec!["a stream ends after 60 s, as every response does (the timeout of its routes)".to_owned()];
             Ok(Additions { notes, ..Additions::default() })

@@ -23,9 +23,16 @@ pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
         Profile::RateLimit(limit) => Ok(rate_limit(&limit.into())),
         Profile::Cache => Ok(cache()),
         Profile::Jwt(jwt) => Ok(tokens(jwt)),
+        Profile::WebSocket(_) => Ok(websocket()),
         // Otherwise the kernel may gather small events.
         Profile::Streams => Ok(route("    option http-no-delay\n".to_owned())),
     }
+}
+
+/// Without a timeout of their own those of requests are in force in tunnels. A client that disappears in the middle of closing is not waited for as long.
+fn websocket() -> Additions {
+    let upstream = "    timeout tunnel 1h\n".to_owned();
+    Additions { upstream, ..route("    timeout client-fin 30s\n".to_owned()) }
 }
 
 fn route(route: String) -> Additions {

@@ -11,7 +11,8 @@ use crate::profile::{CONSUMER, Profile};
 
 pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
     match profile {
-        Profile::PassThrough | Profile::Life(_) | Profile::LargeBodies => nothing_more(),
+        // A route of the protocols `http` and `https` passes upgrades on of itself; `ws` and `wss` are of Kong Gateway Enterprise.
+        Profile::PassThrough | Profile::Life(_) | Profile::LargeBodies | Profile::WebSocket(_) => nothing_more(),
         Profile::KeyAuth(auth) => {
             let keys = auth.into();
             let global = format!("  - name: key-auth\n    config: {}\n", key_auth(&keys)) + &consumers(&keys);

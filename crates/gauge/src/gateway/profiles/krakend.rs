@@ -7,6 +7,7 @@ pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
     match profile {
         Profile::PassThrough | Profile::Life(_) | Profile::LargeBodies => nothing_more(),
         Profile::KeyAuth(_) => Err("API keys are a part of KrakenD Enterprise, not of the Community Edition"),
+        Profile::WebSocket(_) => Err("WebSocket is a part of KrakenD Enterprise, not of the Community Edition"),
         Profile::Streams => Err("streams are a part of KrakenD Enterprise, not of the Community Edition"),
         Profile::Headers(_)
         | Profile::RateLimit(_)

@@ -26,8 +26,23 @@ pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
         Profile::Tls(tls) => listens(if tls.http == HttpVersion::Http2 { " http2" } else { "" }),
         Profile::Jwt(_) => Err("tokens are checked by NGINX Plus (auth_jwt), not by nginx"),
         // Buffers may hold events back; here they did not, with nginx 1.22, but its documents promise it only without them.
+        // Connections stay open while nothing moves; `Connection` of other requests stays empty, so that connections to upstreams are kept.
+        Profile::WebSocket(_) => Ok(websocket()),
         Profile::Streams => Ok(upstream("proxy_buffering off;\n")),
     }
+}
+
+fn websocket() -> Additions {
+    let mut added = upstream(
+        "proxy_set_header Upgrade $http_upgrade;
+proxy_set_header Connection $upgrade_connection;
+proxy_read_timeout 3600s;
+proxy_send_timeout 3600s;
+",
+    );
+    added.global =
+        "    map $http_upgrade $upgrade_connection {\n        default upgrade;\n        \"\" \"\";\n    }\n".to_owned();
+    added
 }
 
 fn upstream(text: &str) -> Additions {

@@ -11,14 +11,15 @@ use crate::profile::{Headers, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_RE
 
 pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
     match profile {
-        // It passes an event stream on event by event of itself, and takes HTTP/2 with prior knowledge and by ALPN.
+        // It passes event streams on event by event, and upgrades, of itself, and takes HTTP/2 with prior knowledge and by ALPN.
         Profile::PassThrough
         | Profile::Life(_)
         | Profile::LargeBodies
         | Profile::Streams
         | Profile::Http2(_)
         | Profile::Tls(_)
-        | Profile::Grpc(_) => nothing_more(),
+        | Profile::Grpc(_)
+        | Profile::WebSocket(_) => nothing_more(),
         Profile::KeyAuth(_) => Err("API keys are a part of Traefik Hub, not of Traefik Proxy"),
         Profile::Headers(headers) => Ok(edits(headers)),
         Profile::RateLimit(limit) => Ok(rate_limit(&limit.into())),

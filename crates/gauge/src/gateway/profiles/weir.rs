@@ -25,6 +25,10 @@ pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
         }
         Profile::Cache => Ok(section("caches: {responses: {mode: http}}\ndefaults: {cache: responses}")),
         Profile::Jwt(jwt) => Ok(tokens(jwt)),
+        Profile::WebSocket(_) => Ok(Additions {
+            route: "\n    upgrade: [websocket]\n    timeouts: {tunnel_idle: 1h}".to_owned(),
+            ..Additions::default()
+        }),
         Profile::Http2(_) => listens(", http2: prior_knowledge"),
         Profile::Grpc(grpc) => listens(if grpc.tls { "" } else { ", http2: prior_knowledge" }),
     }

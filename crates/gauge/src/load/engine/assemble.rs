@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::recorder::{Cell, ChatCell, Failure, PhaseCells, Recorder, SentBytes, TlsCells};
+use super::recorder::{Cell, ChatCell, Failure, PhaseCells, Recorder, SentBytes, TlsCells, WebSocketCells};
 use crate::load::prepare::{Kind, Prepared};
 use crate::load::workload::Protocol;
 use crate::observe::process::Stat;
 use crate::results::report::{
     Bytes, Chat, Cpu, Errors, Events, Histogram, Latency, LatencyFrom, Measurement, Operation, Phase, Rate, Report,
-    Requests, SAMPLES, Second, Tls,
+    Requests, SAMPLES, Second, Tls, WebSocket,
 };
 
 /// User and system time of this process in ticks of the kernel.
@@ -29,6 +29,7 @@ pub(super) fn cpu_since(before: (u64, u64), total_ns: u64) -> Cpu {
 pub(super) fn report(prepared: &Prepared, recorders: Vec<Recorder<'_>>, start: u64) -> Report {
     let mut report = Report::of("gauge");
     report.generator.protocol = Some(match prepared.protocol {
+        Protocol::Http1 if prepared.websocket.is_some() => "WebSocket".to_owned(),
         Protocol::Http1 => "HTTP/1.1".to_owned(),
         Protocol::Http2 { .. } if prepared.operations.iter().all(|operation| operation.grpc.is_some()) => {
             "gRPC".to_owned()
@@ -96,11 +97,13 @@ fn assemble_phase(
     let closed = matches!(phase.kind, Kind::Closed(_));
     let connections = parts.iter().map(|part| part.connections).sum();
     let (mut connect, mut tls) = (Histogram::default(), TlsCells::default());
+    let mut websocket = WebSocketCells::default();
     let mut hidden: Vec<Hidden> = Vec::new();
     let threads = parts.len() as f64;
     for part in &mut parts {
         connect.add(&part.connect);
         tls.add(std::mem::take(&mut part.tls));
+        websocket.add(std::mem::take(&mut part.websocket));
         if closed {
             hidden.push(Hidden::of(part, concurrency / threads, duration_s));
         }
@@ -117,6 +120,7 @@ fn assemble_phase(
         measurement.marked = measurement.marked.filter(|_| prepared.mark.is_some());
         measurement.events = measurement.events.filter(|_| prepared.event_streams);
         measurement.errors.tls = measurement.errors.tls.filter(|_| prepared.has_tls());
+        measurement.errors.closed = measurement.errors.closed.filter(|_| prepared.websocket.is_some());
         measurement.chat = measurement.chat.filter(|_| prepared.llm.is_some());
         if let Some(chat) = &mut measurement.chat {
             chat.good = chat.good.filter(|_| prepared.llm.is_some_and(|calls| calls.slo.is_some()));
@@ -148,12 +152,23 @@ fn assemble_phase(
     total.connections_opened = Some(connections);
     total.connect = Latency::of(connect);
     total.tls = prepared.has_tls().then(|| tls_of(prepared, tls));
+    total.websocket = prepared.websocket.is_some().then(|| websocket_of(websocket));
     Phase {
         name: phase.name.clone(),
         start_s: start.saturating_sub(run_start) as f64 / 1e9,
         measured: phase.measured,
         total,
         operations,
+    }
+}
+
+fn websocket_of(cells: WebSocketCells) -> WebSocket {
+    WebSocket {
+        handshakes: cells.handshakes,
+        handshake: Latency::of(cells.handshake),
+        pings: cells.pings,
+        closes: cells.closes,
+        first_error: cells.first_error,
     }
 }
 
@@ -236,6 +251,7 @@ fn measure(cells: Vec<Cell>, duration_s: f64) -> Measurement {
             status: failure(Failure::Status),
             bad_reply: failure(Failure::BadReply),
             tls: failure(Failure::Tls),
+            closed: failure(Failure::Closed),
             total: Some(failures.iter().sum()),
         },
         bytes: Bytes {
@@ -253,6 +269,7 @@ fn measure(cells: Vec<Cell>, duration_s: f64) -> Measurement {
         connect: None,
         marked: Some(marked),
         tls: None,
+        websocket: None,
         first_byte: Latency::of(first_byte),
         events: Some(events),
         chat: Some(Chat {

@@ -6,7 +6,9 @@
 mod connection;
 mod heads;
 mod secure;
+mod websocket;
 
+use std::collections::HashMap;
 use std::io::{self, Read};
 use std::net::TcpStream;
 
@@ -19,6 +21,7 @@ use super::pacer::Pacer;
 use super::recorder::{Failure, Response};
 use super::{Transport, TransportError};
 use crate::load::prepare::Authority;
+pub(super) use connection::Notes;
 use connection::{Connection, Progress, Socket};
 use heads::Heads;
 
@@ -50,6 +53,8 @@ pub(crate) struct Http1 {
     authorities: usize,
     buffer: Box<[u8]>,
     heads: Heads,
+    /// Connections of WebSocket that wait for the server's close frame, by what marks their events; and since when.
+    lingering: HashMap<u64, (u64, Socket)>,
 }
 
 impl Http1 {
@@ -68,6 +73,7 @@ impl Http1 {
             authorities,
             buffer: vec![0; READ].into(),
             heads: Heads::default(),
+            lingering: HashMap::new(),
         })
     }
 
@@ -113,15 +119,24 @@ impl Http1 {
     fn send(&mut self, pacer: &mut Pacer<'_>, slot: u32, index: usize) {
         let operation = pacer.operation(slot);
         let connection = &mut self.connections[index];
-        connection.begin(operation, |out| pacer.write_http1(slot, out));
+        let bytes = match &pacer.prepared.websocket {
+            None => {
+                connection.begin(operation, |out| pacer.write_http1(slot, out));
+                connection.request_bytes(operation)
+            }
+            Some(_) if connection.is_broken() => return self.fail(pacer, index, Failure::BadReply),
+            Some(messages) => connection.begin_message(messages, &mut pacer.requester.random),
+        };
         let at = if pacer.is_paced(slot) { clock::now() } else { pacer.slots[slot as usize].times.due };
-        pacer.sent(slot, at, connection.request_bytes(operation));
+        pacer.sent(slot, at, bytes);
         self.write(pacer, slot, index);
     }
 
     fn write(&mut self, pacer: &mut Pacer<'_>, slot: u32, index: usize) {
         match self.connections[index].write(pacer.operation(slot)) {
             Ok(_) => {}
+            // What is sent while nothing is awaited, such as a pong.
+            Err(_) if !self.connections[index].is_active() => self.connections[index].close(),
             // Its answer may have come before the server closed; if not, the read says so. A server that refuses a client certificate sends an alert
             // and resets the connection.
             Err(error)
@@ -137,6 +152,9 @@ impl Http1 {
         let slot = self.slot_of(index);
         let connection = &mut self.connections[index];
         let status = connection.status;
+        if let Some(notes) = connection.take_notes() {
+            pacer.note_websocket(slot, notes);
+        }
         // What has run into its timeout is counted as that, whatever came before.
         if let Some(chat) = connection.chat_begun().filter(|_| failure != Failure::Timeout) {
             pacer.chat_ended(slot, status, chat, None);
@@ -149,6 +167,9 @@ impl Http1 {
         let index = (data & u64::from(u32::MAX)) as usize;
         if !self.connections[index].is_of(data) {
             // Of a connection that was closed meanwhile.
+            if flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
+                self.lingered(data);
+            }
             return;
         }
         let slot = self.slot_of(index);
@@ -161,7 +182,7 @@ impl Http1 {
                 Ok(took) => {
                     pacer.connected(slot, took);
                     match &self.authority(pacer, index).secure {
-                        None => self.send(pacer, slot, index),
+                        None => self.begin_on(pacer, slot, index),
                         Some(secure) => self.secure(pacer, index, secure),
                     }
                 }
@@ -196,6 +217,12 @@ impl Http1 {
                 Err(_) if !connection.is_active() => return connection.close(),
                 Err(_) => return self.fail(pacer, index, Failure::Reset),
             };
+            if !connection.is_active() && connection.is_websocket() {
+                if self.idle(pacer, index, length) && (length == READ || closed) {
+                    continue;
+                }
+                return;
+            }
             if !connection.is_active() {
                 // Nothing was asked: the server closes an idle connection, or speaks out of turn.
                 return connection.close();
@@ -206,8 +233,16 @@ impl Http1 {
             } else {
                 connection.feed(&self.buffer[..length], operation, pacer.prepared, &mut self.heads)
             };
+            connection.flush_frames(operation);
             match progress {
                 Progress::More if length == 0 => return self.fail(pacer, index, Failure::Reset),
+                Progress::Upgraded(took) => {
+                    self.upgraded(pacer, index, took);
+                    if length < READ && !closed {
+                        return;
+                    }
+                }
+                Progress::Closed => return self.fail(pacer, index, Failure::Closed),
                 Progress::More if length < READ && !closed => return,
                 Progress::More => {}
                 Progress::Bad => return self.fail(pacer, index, Failure::BadReply),
@@ -243,10 +278,14 @@ impl Http1 {
         if !pacer.operation(slot).captures.is_empty() {
             connection.with_answer(|header, body| pacer.capture(slot, header, body));
         }
+        if let Some(notes) = connection.take_notes() {
+            pacer.note_websocket(slot, notes);
+        }
         let failure =
             connection.chat_begun().and_then(|chat| pacer.chat_ended(slot, response.status, chat, Some(done)));
-        if closed || pacer.prepared.new_connections || !connection.may_persist() {
-            connection.end();
+        let used_up = pacer.prepared.websocket.as_ref().is_some_and(|all| connection.has_sent(all.per_connection));
+        if closed || used_up || pacer.prepared.new_connections || !connection.may_persist() {
+            self.end(pacer, index);
         } else {
             connection.rest();
         }
@@ -298,6 +337,7 @@ impl Transport for Http1 {
     }
 
     fn sweep(&mut self, pacer: &mut Pacer<'_>, now: u64) {
+        self.sweep_lingering(now);
         for slot in 0..pacer.slots.len() as u32 {
             if pacer.has_timed_out(slot, now) {
                 let index = slot as usize * self.authorities + pacer.operation(slot).authority;

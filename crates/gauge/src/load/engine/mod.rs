@@ -10,6 +10,7 @@ mod pacer;
 mod recorder;
 mod requester;
 mod stream;
+mod websocket;
 mod wire;
 
 use std::io;
@@ -26,6 +27,7 @@ pub use once::{Answer, Exchange};
 use pacer::Pacer;
 use recorder::{Live, Recorder};
 use requester::{Requester, Shared};
+pub(crate) use websocket::{Incoming, Opening, Socket};
 
 /// How the generator runs; none of it changes what is asked for.
 #[derive(Debug, Clone, Default)]

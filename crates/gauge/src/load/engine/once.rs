@@ -84,6 +84,9 @@ impl Prepared {
             let authority = &self.authorities[operation.authority];
             return super::http2::once(operation, authority, requester.values(), self.timeout);
         }
+        if let Some(messages) = &self.websocket {
+            return self.echo(messages, operation, requester, user);
+        }
         let mut request = Vec::new();
         requester.write_http1(operation, user, &mut request);
         let deadline = Instant::now() + self.timeout;
@@ -99,33 +102,67 @@ impl Prepared {
 }
 
 fn read_answer(stream: &mut Wire<'_>, operation: &Operation, deadline: Instant, sent: Instant) -> io::Result<Answer> {
-    let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
-    let (limits, mut scanner, mut head) = (Limits::default(), HeadScanner::for_response(), ResponseHead::default());
     let mut buffer = Vec::new();
+    let (head, headers, at) = read_head(stream, &mut buffer, operation.method, deadline)?;
+    buffer.drain(..at);
+    let (body, arrived) = read_body(stream, &mut buffer, &head, deadline, sent)?;
+    Ok(Answer { status: head.status, headers, body, arrived })
+}
+
+fn bad(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
+}
+
+/// Fields in order, names in lower case.
+type Fields = Vec<(String, String)>;
+
+/// Reads the head of a response: the head, its fields, and where it ends in the buffer.
+pub(super) fn read_head(
+    stream: &mut Wire<'_>,
+    buffer: &mut Vec<u8>,
+    method: h1::Method,
+    deadline: Instant,
+) -> io::Result<(ResponseHead, Fields, usize)> {
+    let (limits, mut scanner, mut head) = (Limits::default(), HeadScanner::for_response(), ResponseHead::default());
     let mut start = 0;
-    let mut at = loop {
+    let end = loop {
         match scanner.scan(&buffer[start..], &limits).map_err(|error| bad(error.text()))? {
             Some(end) => {
                 let end = start + end;
-                head.parse(&buffer, start, end, operation.method, &limits).map_err(|error| bad(error.text()))?;
+                head.parse(buffer, start, end, method, &limits).map_err(|error| bad(error.text()))?;
                 if !head.is_interim() {
                     break end;
                 }
                 scanner.reset();
                 start = end;
             }
-            None if stream.read(&mut buffer, deadline)? == 0 => {
+            None if stream.read(buffer, deadline)? == 0 => {
                 return Err(bad("the connection was closed without a response"));
             }
             None => {}
         }
     };
     let field = |field: &h1::Field| {
-        let text = |span: h1::Span| String::from_utf8_lossy(span.of_buf(&buffer)).into_owned();
+        let text = |span: h1::Span| String::from_utf8_lossy(span.of_buf(buffer)).into_owned();
         (text(field.name).to_ascii_lowercase(), text(field.value))
     };
     let headers = head.fields.iter().map(field).collect();
+    Ok((head, headers, end))
+}
+
+/// A body, and when its pieces came.
+type Body = (Vec<u8>, Vec<(Duration, usize)>);
+
+/// Reads the body behind a head, of which the buffer has the begin.
+pub(super) fn read_body(
+    stream: &mut Wire<'_>,
+    buffer: &mut Vec<u8>,
+    head: &ResponseHead,
+    deadline: Instant,
+    sent: Instant,
+) -> io::Result<Body> {
     let mut decoder = BodyDecoder::new(head.body);
+    let mut at = 0;
     let mut fresh = true;
     let (mut body, mut arrived) = (Vec::new(), Vec::new());
     loop {
@@ -143,20 +180,19 @@ fn read_answer(stream: &mut Wire<'_>, operation: &Operation, deadline: Instant, 
         }
         at += used;
         match event {
-            BodyEvent::End => break,
+            BodyEvent::End => return Ok((body, arrived)),
             BodyEvent::Data(_) => {}
             BodyEvent::NeedMore => {
                 buffer.drain(..at);
                 at = 0;
                 fresh = true;
-                if stream.read(&mut buffer, deadline)? == 0 {
+                if stream.read(buffer, deadline)? == 0 {
                     decoder.close().map_err(|_| bad("the connection was closed before the end of the response"))?;
-                    break;
+                    return Ok((body, arrived));
                 }
             }
         }
     }
-    Ok(Answer { status: head.status, headers, body, arrived })
 }
 
 /// Why there is no response.

@@ -10,6 +10,7 @@ use tls::Negotiated;
 use super::Control;
 use super::chat::{Chat, End};
 use super::clock;
+use super::http1::Notes;
 use super::recorder::{Failure, Recorder, Response, SendTimes, SentBytes};
 use super::requester::{Requester, User};
 use crate::load::prepare::{Authority, Kind, Operation, Prepared};
@@ -322,6 +323,18 @@ impl<'p> Pacer<'p> {
     pub(crate) fn handshaken(&mut self, index: u32, took: u64, negotiated: &Negotiated) {
         let phase = self.slots[index as usize].phase;
         self.recorder.handshaken(phase, took, negotiated);
+    }
+
+    /// The slot's connection is one of WebSocket now.
+    pub(crate) fn upgraded(&mut self, index: u32, took: u64) {
+        let phase = self.slots[index as usize].phase;
+        self.recorder.upgraded(phase, took);
+    }
+
+    /// What the slot's connection of WebSocket had beside its messages.
+    pub(crate) fn note_websocket(&mut self, index: u32, notes: Notes) {
+        let phase = self.slots[index as usize].phase;
+        self.recorder.note_websocket(phase, notes);
     }
 
     /// Why the slot's request is about to fail as [`Failure::Tls`].

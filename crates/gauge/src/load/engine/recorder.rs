@@ -1,11 +1,13 @@
 //! What one thread counts. Threads record apart and are added up at the end: nothing is shared while the load runs.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use tls::Negotiated;
 
 use super::chat::{Chat, End};
+use super::http1::Notes;
 use super::pacer::nanoseconds;
 use super::stream::Stream;
 use crate::load::chat::Slo;
@@ -22,10 +24,12 @@ pub(crate) enum Failure {
     BadReply,
     /// A handshake that failed, a violation of TLS, or a response that may be truncated.
     Tls,
+    /// A connection of WebSocket was closed while a message was awaited.
+    Closed,
 }
 
 /// Kinds of [`Failure`].
-pub(crate) const FAILURES: usize = 6;
+pub(crate) const FAILURES: usize = 7;
 
 /// What was counted of one operation in one phase.
 #[derive(Debug, Default)]
@@ -120,6 +124,33 @@ impl TlsCells {
     }
 }
 
+/// What was counted of WebSocket.
+#[derive(Debug, Default)]
+pub(crate) struct WebSocketCells {
+    pub(crate) handshakes: u64,
+    pub(crate) handshake: Histogram,
+    pub(crate) pings: u64,
+    /// Of connections that were closed while a message was awaited: one or two codes.
+    pub(crate) closes: BTreeMap<u16, u64>,
+    /// What was wrong with the first refused upgrade, or the first invalid handshake or frame.
+    pub(crate) first_error: Option<String>,
+}
+
+impl WebSocketCells {
+    /// Adds what another thread counted.
+    pub(crate) fn add(&mut self, other: WebSocketCells) {
+        self.handshakes += other.handshakes;
+        self.handshake.add(&other.handshake);
+        self.pings += other.pings;
+        for (code, count) in other.closes {
+            *self.closes.entry(code).or_default() += count;
+        }
+        if self.first_error.is_none() {
+            self.first_error = other.first_error;
+        }
+    }
+}
+
 /// What was counted in one phase.
 #[derive(Debug)]
 pub(crate) struct PhaseCells {
@@ -131,6 +162,7 @@ pub(crate) struct PhaseCells {
     pub(crate) connections: u64,
     pub(crate) connect: Histogram,
     pub(crate) tls: TlsCells,
+    pub(crate) websocket: WebSocketCells,
     /// Times without any response, from 5 ms on: where a closed loop may have hidden something.
     pub(crate) gaps: Vec<u64>,
     last_answer: u64,
@@ -187,6 +219,7 @@ impl<'p> Recorder<'p> {
             connections: 0,
             connect: Histogram::default(),
             tls: TlsCells::default(),
+            websocket: WebSocketCells::default(),
             gaps: Vec::new(),
             last_answer: 0,
         };
@@ -316,6 +349,25 @@ impl<'p> Recorder<'p> {
         *(if negotiated.is_resumed { &mut tls.resumed } else { &mut tls.full }) += 1;
         tls.handshake.record(took);
         tls.count((negotiated.version, negotiated.cipher), 1);
+    }
+
+    /// An opening handshake of WebSocket is complete.
+    pub(crate) fn upgraded(&mut self, phase: usize, took: u64) {
+        let cells = &mut self.phases[phase].websocket;
+        cells.handshakes += 1;
+        cells.handshake.record(took);
+    }
+
+    /// What a connection of WebSocket had beside its messages.
+    pub(crate) fn note_websocket(&mut self, phase: usize, notes: Notes) {
+        let cells = &mut self.phases[phase].websocket;
+        cells.pings += notes.pings;
+        if let Some(code) = notes.closed {
+            *cells.closes.entry(code).or_default() += 1;
+        }
+        if cells.first_error.is_none() {
+            cells.first_error = notes.problem;
+        }
     }
 
     /// Keeps why a request is about to fail as [`Failure::Tls`], if it is the first.

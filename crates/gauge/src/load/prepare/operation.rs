@@ -7,10 +7,11 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 
 use super::secure::Policy;
 use super::values::{PrepareOr, Value, Values};
-use super::{Authority, DEFAULT_EXPECT, PrepareError, Url};
+use super::{Authority, DEFAULT_EXPECT, PrepareError, UPGRADED, Url};
 use crate::load::grpc::Method;
 use crate::load::template::Template;
 use crate::load::workload::{self, Protocol, Scope, Statuses, Workload};
+use crate::websocket::handshake;
 
 /// An operation, ready to be sent.
 #[derive(Debug)]
@@ -38,6 +39,8 @@ pub(crate) struct Operation {
     pub(crate) grpc: Option<Arc<Method>>,
     /// Whether its connection is for this one request (`Connection: close`, RFC 9112 section 9.6).
     pub(crate) closes: bool,
+    /// Whether it is an upgrade to WebSocket.
+    pub(crate) upgrades: bool,
 }
 
 #[derive(Debug)]
@@ -97,6 +100,7 @@ pub(super) struct Builder {
     /// Made when the first `https` URL is seen.
     policy: Option<Policy>,
     new_connections: bool,
+    websocket: bool,
 }
 
 impl Builder {
@@ -130,6 +134,7 @@ impl Builder {
             tls: workload.tls.clone().unwrap_or_default(),
             policy: None,
             new_connections: workload.new_connections,
+            websocket: workload.websocket.is_some(),
         })
     }
 
@@ -182,8 +187,14 @@ impl Builder {
             Some(base) => Url::parse(base)?,
             None => self.base.clone(),
         };
+        if base.websocket && !self.websocket {
+            return Err(fail("a ws:// URL needs messages; add websocket: {size: 128B} to the workload".to_owned()));
+        }
         let authority = self.authority(&base)?;
         check_method(&operation.method).map_err(fail)?;
+        if self.websocket {
+            check_upgrade(operation).map_err(fail)?;
+        }
         if !operation.path.starts_with('/') || !operation.path.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(fail(format!(
                 "its path `{}` must begin with / and hold neither spaces nor characters beyond ASCII",
@@ -264,7 +275,11 @@ impl Builder {
         if grpc.is_some() && captures.iter().any(|capture| matches!(capture.from, CaptureFrom::Json(_))) {
             return Err(fail("a message of gRPC is not JSON: capture a `header`, or nothing".to_owned()));
         }
-        let expect = if operation.expect.is_empty() { &DEFAULT_EXPECT[..] } else { &operation.expect };
+        let expect = match operation.expect.as_slice() {
+            [] if self.websocket => &UPGRADED[..],
+            [] => &DEFAULT_EXPECT[..],
+            own => own,
+        };
         let mut prepared = Operation {
             id: operation.id.clone(),
             method: h1::Method::of(operation.method.as_bytes()),
@@ -281,8 +296,10 @@ impl Builder {
             captures,
             grpc: grpc.map(Arc::new),
             closes: self.new_connections,
+            upgrades: self.websocket,
         };
-        if self.protocol == Protocol::Http1 && prepared.values.is_empty() {
+        // An upgrade has another key each time.
+        if self.protocol == Protocol::Http1 && !self.websocket && prepared.values.is_empty() {
             let mut bytes = Vec::new();
             prepared.fixed_body =
                 prepared.write_http1(&mut bytes, &self.authorities[authority].name, &[], &mut Vec::new());
@@ -334,6 +351,11 @@ impl Operation {
         if self.closes {
             out.extend_from_slice(b"Connection: close\r\n");
         }
+        if self.upgrades {
+            h1::encode::field(out, b"Connection", b"Upgrade");
+            h1::encode::field(out, b"Upgrade", b"websocket");
+            h1::encode::field(out, b"Sec-WebSocket-Version", handshake::VERSION.as_bytes());
+        }
         match &self.body {
             Body::None => {
                 // RFC 9110 section 8.6: a method that has a body says that it is empty.
@@ -372,6 +394,25 @@ fn check_method(method: &str) -> Result<(), String> {
     let token = !method.is_empty()
         && method.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
     if !token || method == "CONNECT" { Err(format!("`{method}` is not a valid method")) } else { Ok(()) }
+}
+
+/// What an upgrade to WebSocket cannot be.
+fn check_upgrade(operation: &workload::Operation) -> Result<(), String> {
+    if operation.method != "GET" {
+        return Err(format!("an upgrade to WebSocket is a GET, not {}", operation.method));
+    }
+    if operation.body.is_some() || operation.grpc.is_some() {
+        return Err("the messages of `websocket` are its content: it has no body".to_owned());
+    }
+    if !operation.capture.is_empty() {
+        return Err("nothing is captured of messages over WebSocket".to_owned());
+    }
+    for name in ["upgrade", "sec-websocket-key", "sec-websocket-version", "sec-websocket-extensions"] {
+        if operation.headers.keys().any(|own| own.eq_ignore_ascii_case(name)) {
+            return Err(format!("`{name}` is written by the generator; leave it out"));
+        }
+    }
+    Ok(())
 }
 
 fn check_header(name: &str, value: &str) -> Result<(), String> {

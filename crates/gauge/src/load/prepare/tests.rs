@@ -127,6 +127,16 @@ fn mistakes_are_told_with_what_to_do() {
             format!("{operations}  - {{id: x, path: /}}\nprotocol: {{http2: {{streams: 2}}}}\nnew_connections: true"),
             "is of HTTP/1.1",
         ),
+        (format!("{operations}  - {{id: x, path: /, base: 'ws://127.0.0.1:1'}}"), "a ws:// URL needs messages"),
+        (
+            format!("{operations}  - {{id: x, path: /}}\nwebsocket: {{}}\nsetup: [{{id: y, path: /}}]"),
+            "all operations are upgrades",
+        ),
+        (
+            format!("{operations}  - {{id: x, path: /, capture: [{{name: t, header: a}}]}}\nwebsocket: {{}}"),
+            "nothing is captured",
+        ),
+        (format!("{operations}  - {{id: x, path: /}}\nwebsocket: {{size: 1 km}}"), "is not a size"),
         (format!("{operations}  - {{id: x, path: /, weight: -1}}"), "weight"),
         (format!("{loads}{{closed: {{users: 0, iterations: 1}}}}"), "0 users"),
         (format!("{loads}{{closed: {{users: 1}}}}"), "would never end"),
@@ -172,10 +182,14 @@ fn urls_are_cut_into_their_parts() {
         ("http://[::1]:9/x", "[::1]:9", 9, "/x"),
         ("http://[::1]", "[::1]", 80, "/"),
         ("http://a?x=1", "a", 80, "/?x=1"),
+        ("ws://a/chat", "a", 80, "/chat"),
+        ("WSS://a", "a", 443, "/"),
     ] {
         let parsed = Url::parse(url).expect(url);
         assert_eq!((parsed.authority.as_str(), parsed.port, parsed.path.as_str()), (authority, port, path), "{url}");
-        assert_eq!(parsed.https, url.to_ascii_lowercase().starts_with("https:"), "{url}");
+        let scheme = url.split(':').next().unwrap_or_default().to_ascii_lowercase();
+        assert_eq!(parsed.https, ["https", "wss"].contains(&scheme.as_str()), "{url}");
+        assert_eq!(parsed.websocket, scheme.starts_with("ws"), "{url}");
         assert_eq!(Url::parse(&(parsed.origin() + path)).expect(url), parsed, "{url}");
     }
     for url in [

@@ -4,14 +4,16 @@ use std::net::{SocketAddr, ToSocketAddrs};
 
 use super::{Authority, PrepareError};
 
-/// `http://host[:port][/path][?query]`, or the same with `https`.
+/// `http://host[:port][/path][?query]`, or the same with `https`, `ws` or `wss`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
-    /// Whether it is `https`.
+    /// Whether it is `https` or `wss`.
     pub https: bool,
+    /// Whether it is `ws` or `wss`.
+    pub websocket: bool,
     /// Host and port as written: the Host field.
     pub authority: String,
-    /// Port; 80, or 443 for `https`, unless written.
+    /// Port; 80, or 443 for `https` and `wss`, unless written.
     pub port: u16,
     /// Path and query, `/` at least.
     pub path: String,
@@ -24,12 +26,15 @@ impl Url {
     /// What is wrong with it.
     pub fn parse(url: &str) -> Result<Self, PrepareError> {
         let fail = |problem: &str| Err(PrepareError::Url { url: url.to_owned(), problem: problem.to_owned() });
-        let (https, rest) = match url.split_once("://") {
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest),
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest),
-            Some(_) => return fail("only http:// and https:// are supported"),
-            None => return fail("invalid URL; expected http://host:port/path"),
-        };
+        let (https, websocket, rest) =
+            match url.split_once("://").map(|(scheme, rest)| (scheme.to_ascii_lowercase(), rest)) {
+                Some((scheme, rest)) if scheme == "http" => (false, false, rest),
+                Some((scheme, rest)) if scheme == "https" => (true, false, rest),
+                Some((scheme, rest)) if scheme == "ws" => (false, true, rest),
+                Some((scheme, rest)) if scheme == "wss" => (true, true, rest),
+                Some(_) => return fail("only http:// and https:// are supported, and ws:// and wss:// for WebSocket"),
+                None => return fail("invalid URL; expected http://host:port/path"),
+            };
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         let path = path.split('#').next().unwrap_or_default();
         if authority.contains('@') {
@@ -51,12 +56,18 @@ impl Url {
             return fail("it names no host; write http://host:port/path");
         }
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        Ok(Url { https, authority: authority.to_owned(), port, path })
+        Ok(Url { https, websocket, authority: authority.to_owned(), port, path })
     }
 
     /// Scheme and authority: `https://host:port`.
     pub fn origin(&self) -> String {
-        format!("{}://{}", if self.https { "https" } else { "http" }, self.authority)
+        let scheme = match (self.websocket, self.https) {
+            (false, false) => "http",
+            (false, true) => "https",
+            (true, false) => "ws",
+            (true, true) => "wss",
+        };
+        format!("{scheme}://{}", self.authority)
     }
 
     /// The host, without port and brackets.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     Bytes, Chat, Cpu, Errors, Events, Latency, Measurement, Operation, Phase, Rate, Report, Requests, Second, Tls,
+    WebSocket,
 };
 
 impl Report {
@@ -94,6 +95,7 @@ impl Measurement {
             status: sum(a.status, b.status),
             bad_reply: sum(a.bad_reply, b.bad_reply),
             tls: sum(a.tls, b.tls),
+            closed: sum(a.closed, b.closed),
             total: sum(a.total, b.total),
         };
         self.bytes = Bytes {
@@ -108,6 +110,13 @@ impl Measurement {
             arrivals: a.arrivals + b.arrivals,
         });
         self.tls = match (self.tls.take(), &other.tls) {
+            (Some(mut ours), Some(theirs)) => {
+                ours.add(theirs);
+                Some(ours)
+            }
+            (ours, theirs) => ours.or_else(|| theirs.clone()),
+        };
+        self.websocket = match (self.websocket.take(), &other.websocket) {
             (Some(mut ours), Some(theirs)) => {
                 ours.add(theirs);
                 Some(ours)
@@ -145,6 +154,20 @@ impl Tls {
             }
         }
         self.handshake = merged(self.handshake.take(), other.handshake.as_ref());
+        if self.first_error.is_none() {
+            self.first_error.clone_from(&other.first_error);
+        }
+    }
+}
+
+impl WebSocket {
+    fn add(&mut self, other: &WebSocket) {
+        self.handshakes += other.handshakes;
+        self.handshake = merged(self.handshake.take(), other.handshake.as_ref());
+        self.pings += other.pings;
+        for (code, count) in &other.closes {
+            *self.closes.entry(*code).or_default() += count;
+        }
         if self.first_error.is_none() {
             self.first_error.clone_from(&other.first_error);
         }

@@ -75,6 +75,32 @@ fn generators_of_one_run_add_up() {
 }
 
 #[test]
+fn connections_of_websocket_add_up() {
+    let of = |code, first_error: Option<&str>| WebSocket {
+        handshakes: 2,
+        handshake: Some(latency(&[1_000_000; 2])),
+        pings: 3,
+        closes: BTreeMap::from([(code, 1)]),
+        first_error: first_error.map(str::to_owned),
+    };
+    let with = |websocket, closed| Measurement {
+        websocket: Some(websocket),
+        errors: Errors { closed: Some(closed), ..Errors::none() },
+        ..Measurement::default()
+    };
+    let mut sum = with(of(1006, None), 1);
+    sum.merge(&with(of(1011, Some("why")), 2));
+    sum.merge(&with(of(1006, Some("another")), 0));
+    let websocket = sum.websocket.as_ref().expect("WebSocket");
+    assert_eq!((websocket.handshakes, websocket.pings, websocket.first_error.as_deref()), (6, 9, Some("why")));
+    assert_eq!(websocket.closes, BTreeMap::from([(1006, 2), (1011, 1)]));
+    assert_eq!(websocket.handshake.as_ref().and_then(|handshake| handshake.count), Some(6));
+    assert_eq!(sum.errors.closed, Some(3));
+    let json = serde_json::to_string(&sum).expect("JSON");
+    assert_eq!(serde_json::from_str::<Measurement>(&json).expect("the same").websocket, sum.websocket);
+}
+
+#[test]
 fn handshakes_of_generators_add_up() {
     let of = |version: &str, verified, first_error: Option<&str>| Tls {
         verified,

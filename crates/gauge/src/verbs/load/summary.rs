@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use gauge::load::workload::{Load, Workload};
-use gauge::results::report::{Chat, Latency, Measurement, Report, Tls};
+use gauge::results::report::{Chat, Latency, Measurement, Report, Tls, WebSocket};
 
 /// The report as text; the last line holds "N requests in S".
 pub(super) fn text(workload: &Workload, report: &Report) -> String {
@@ -45,6 +45,9 @@ pub(super) fn text(workload: &Workload, report: &Report) -> String {
     if let Some(tls) = &total.tls {
         self::tls(&mut text, tls);
     }
+    if let Some(websocket) = &total.websocket {
+        self::websocket(&mut text, websocket);
+    }
     if let Some(first) = &total.first_byte {
         line(&mut text, "first byte", &distribution(first));
     }
@@ -70,6 +73,9 @@ pub(super) fn text(workload: &Workload, report: &Report) -> String {
     line(&mut text, "errors", &errors(total));
     if let Some(reason) = total.tls.as_ref().and_then(|tls| tls.first_error.as_ref()) {
         line(&mut text, "tls error", reason);
+    }
+    if let Some(reason) = total.websocket.as_ref().and_then(|websocket| websocket.first_error.as_ref()) {
+        line(&mut text, "first", reason);
     }
     if let Some(dropped @ 1..) = total.requests.dropped {
         let share = total.drop_rate().unwrap_or(0.0) * 100.0;
@@ -104,6 +110,18 @@ fn tls(text: &mut String, tls: &Tls) {
     let seen: Vec<String> = seen.into_iter().filter(|part| !part.is_empty()).collect();
     let unverified = if tls.verified { "" } else { "; certificates NOT verified (insecure)" };
     line(text, "tls", &format!("{}{unverified}", seen.join(", ")));
+}
+
+fn websocket(text: &mut String, websocket: &WebSocket) {
+    if let Some(handshake) = &websocket.handshake {
+        line(text, "upgrade", &distribution(handshake));
+    }
+    let mut parts = vec![format!("{} upgrades", websocket.handshakes)];
+    if websocket.pings > 0 {
+        parts.push(format!("{} pings of the server", websocket.pings));
+    }
+    parts.extend(websocket.closes.iter().map(|(code, count)| format!("{count} closed with {code}")));
+    line(text, "websocket", &parts.join(", "));
 }
 
 fn chat(text: &mut String, chat: &Chat, total: &Measurement) {
@@ -180,6 +198,7 @@ fn errors(total: &Measurement) -> String {
         ("unexpected status", errors.status),
         ("bad reply", errors.bad_reply),
         ("of TLS", errors.tls),
+        ("closed", errors.closed),
     ];
     let seen: Vec<String> = kinds
         .iter()

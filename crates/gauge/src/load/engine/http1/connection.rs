@@ -1,5 +1,7 @@
 //! One connection: the request that is being written, the answer that is being read.
 
+mod websocket;
+
 use std::io::{self, IoSlice, Write};
 use std::net::TcpStream;
 use std::ops::Range;
@@ -14,6 +16,8 @@ use crate::load::engine::clock;
 use crate::load::engine::recorder::SentBytes;
 use crate::load::engine::stream::Stream;
 use crate::load::prepare::{Operation, Prepared, Secure};
+pub(in crate::load::engine) use websocket::Notes;
+use websocket::Session;
 
 /// Most bytes of an answer that are kept for captures.
 const KEEP: usize = 16 * 1024 * 1024;
@@ -59,6 +63,8 @@ pub(super) struct Connection {
     pub(super) stream_seen: Option<Stream>,
     /// Where requests are chat calls.
     pub(super) chat: Option<Box<Chat>>,
+    /// Where it is upgraded to WebSocket, from its handshake on.
+    session: Option<Box<Session>>,
     /// Kept for captures.
     kept_head: Vec<u8>,
     kept_body: Vec<u8>,
@@ -70,6 +76,10 @@ pub(super) enum Progress {
     More,
     Done,
     Bad,
+    /// The connection is one of WebSocket now; how long that took.
+    Upgraded(u64),
+    /// The server has closed a connection of WebSocket while a message was awaited.
+    Closed,
 }
 
 /// How far a request is.
@@ -86,7 +96,7 @@ impl Connection {
         self.event_data(index)
     }
 
-    fn event_data(&self, index: usize) -> u64 {
+    pub(super) fn event_data(&self, index: usize) -> u64 {
         // The top bit stays free for the timer.
         u64::from(self.generation & 0x7fff_ffff) << 32 | index as u64
     }
@@ -251,6 +261,9 @@ impl Connection {
         heads: &mut Heads,
     ) -> Progress {
         self.received += bytes.len() as u64;
+        if self.session.is_some() {
+            return self.feed_websocket(bytes);
+        }
         if self.body.is_some() {
             return self.feed_body(bytes, operation);
         }
@@ -364,6 +377,9 @@ impl Connection {
     /// The server has closed.
     pub(super) fn end_of_stream(&mut self) -> Progress {
         self.keep_alive = false;
+        if let Some(progress) = self.end_of_websocket() {
+            return progress;
+        }
         match &self.body {
             Some(body) if body.close().is_ok() => Progress::Done,
             _ => Progress::More,
@@ -377,7 +393,7 @@ impl Connection {
 
     /// Whether another request may follow.
     pub(super) fn may_persist(&self) -> bool {
-        self.keep_alive && !self.writing
+        self.keep_alive && (!self.writing || self.is_websocket()) && !self.is_closed()
     }
 
     /// Waits for the next request.
@@ -400,6 +416,7 @@ impl Connection {
         self.handshaking_since = 0;
         self.active = false;
         self.writing = false;
+        self.session = None;
     }
 
     /// Shows the kept answer: a look-up of header fields, and the body.

@@ -45,7 +45,7 @@ impl Http1 {
         pacer.handshaken(slot, took, &negotiated);
         match secure.mismatch(&negotiated) {
             Some(mismatch) => self.fail_tls(pacer, index, || mismatch),
-            None => self.send(pacer, slot, index),
+            None => self.begin_on(pacer, slot, index),
         }
     }
 
@@ -62,10 +62,15 @@ impl Http1 {
             let (mut progress, mut unasked) = (Progress::More, false);
             let heads = &mut self.heads;
             let received = tls.receive(&mut self.buffer, |plain| match progress {
+                // Frames may come at any time.
+                _ if connection.is_websocket() => match connection.feed(plain, operation, prepared, heads) {
+                    Progress::More => {}
+                    further => progress = further,
+                },
                 Progress::More if awaited => progress = connection.feed(plain, operation, prepared, heads),
                 // Behind the end of the response, the next one would begin in the wrong place.
                 Progress::Done => progress = Progress::Bad,
-                Progress::More | Progress::Bad => unasked = true,
+                Progress::More | Progress::Bad | Progress::Upgraded(_) | Progress::Closed => unasked = true,
             });
             let (is_handshaking, is_closed) = (tls.is_handshaking(), tls.received_close());
             connection.put_tls(tls);
@@ -94,6 +99,17 @@ impl Http1 {
                 }
             }
             let connection = &mut self.connections[index];
+            if !connection.is_active() && connection.is_websocket() && (!ended || connection.is_broken()) {
+                // The next message fails, and says so.
+                if connection.is_broken() {
+                    return;
+                }
+                if self.after_idle(pacer, index, operation) && (length == READ || closed) {
+                    continue;
+                }
+                return;
+            }
+            connection.flush_frames(operation);
             if !connection.is_active() {
                 // The server closes an idle connection, or sends what was not requested. Tickets may come at any time.
                 if unasked || ended {
@@ -105,10 +121,18 @@ impl Http1 {
             match progress {
                 Progress::Done => return self.finish(pacer, index, clock::now(), closed || ended),
                 Progress::Bad => return self.fail(pacer, index, Failure::BadReply),
+                Progress::Closed => return self.fail(pacer, index, Failure::Closed),
+                Progress::Upgraded(took) => {
+                    self.upgraded(pacer, index, took);
+                    if length < READ && !closed {
+                        return;
+                    }
+                }
                 Progress::More if ended && connection.is_active() => match connection.end_of_stream() {
                     Progress::Done if is_closed => return self.finish(pacer, index, clock::now(), true),
                     Progress::Done => return self.fail_tls(pacer, index, || secure.truncated()),
-                    Progress::More | Progress::Bad => return self.fail(pacer, index, Failure::Reset),
+                    Progress::Closed => return self.fail(pacer, index, Failure::Closed),
+                    _ => return self.fail(pacer, index, Failure::Reset),
                 },
                 Progress::More if length < READ && !closed => return,
                 Progress::More => {}
