@@ -47,7 +47,7 @@ def bar(row: int, name: str, figure: str, ratio: float, low: float, high: float,
 
 
 def picture(results: dict) -> str:
-    # HAProxy in TCP mode passes bytes on; it is no gateway for HTTP.
+    # HAProxy in TCP mode passes bytes on and does not read HTTP.
     rows = [row for row in results["cpu"] if row["row"] == "proxied GET, 64 connections" and row["second"] in NAMES]
     own = sorted(row["cpu_us"][0] for row in rows)
     bars = [bar(0, "Weir", f"1 ({own[0]:.1f} to {own[-1]:.1f} µs)", 1, 1, 1, "weir")]

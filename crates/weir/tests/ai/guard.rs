@@ -312,7 +312,7 @@ fn without_a_verdict_calls_fail_or_pass_as_the_route_says() {
     }
 }
 
-/// Nobody waits for the verdict any more.
+/// The verdict is not needed then.
 #[test]
 fn a_client_that_leaves_ends_the_question() {
     for when in ["before", "after"] {

@@ -7,8 +7,8 @@
 //! 200 {"allow": false, "code": "content_filter", "message": "No card numbers, please"}
 //! ```
 //!
-//! The body of a request and of a response that is no stream is the JSON itself; that of a stream is a string of its events. Any other response is
-//! no verdict.
+//! The body of a request and of a whole response is the JSON itself; that of a stream is a string of its events. Any other response counts as a
+//! failure of the guard.
 
 use std::borrow::Cow;
 use std::future::poll_fn;
@@ -95,7 +95,7 @@ pub(super) async fn ask(
     let (down, buffers) = (&mut *x.down, &x.worker.buffers);
     let result = poll_fn(|cx| match sent.as_mut().poll(cx) {
         Poll::Ready(result) => Poll::Ready(Some(result)),
-        // Nobody waits for the verdict any more.
+        // The client has disconnected: the verdict is not needed.
         Poll::Pending if down.poll_gone(cx, buffers).is_ready() => Poll::Ready(None),
         Poll::Pending => Poll::Pending,
     });
