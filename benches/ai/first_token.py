@@ -51,7 +51,9 @@ def summary(found: dict) -> str:
     ]
     rounds = found["rounds"]
     for name, bar in BARS.items():
-        seen = [f"{statistics.median(one[which][name] for one in rounds):.0f} us" for which in ("direct", "plain", "weir")]
+        seen = [
+            f"{statistics.median(one[which][name] for one in rounds):.0f} us" for which in ("direct", "plain", "weir")
+        ]
         more = found["added"][name]
         verdict = "met" if more <= bar else "missed"
         own = added(rounds, "plain", "weir", name)

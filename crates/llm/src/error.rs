@@ -64,12 +64,12 @@ impl ApiError<'_> {
                 event.extend_from_slice(b",\"param\":");
                 push_optional(self.param, &mut event);
                 event.extend_from_slice(format!(",\"sequence_number\":{sequence_number},\"error\":").as_bytes());
-                self.push_openai(&mut event, "server_error");
+                self.push_openai(&mut event, openai_type(self.status, self.code));
                 event.push(b'}');
             }
             (_, Family::OpenAi) => {
                 event.extend_from_slice(b"data: {\"error\":");
-                self.push_openai(&mut event, "server_error");
+                self.push_openai(&mut event, openai_type(self.status, self.code));
                 event.push(b'}');
             }
             (_, Family::Anthropic) => {

@@ -4,6 +4,7 @@
 //! request's body, the other uses it.
 #![forbid(unsafe_code)]
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -27,17 +28,28 @@ pub enum Refused {
 pub fn parse(bytes: &[u8]) -> Result<Value, Refused> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let parsed = Strict::deserialize(&mut reader).and_then(|value| reader.end().map(|()| value.0));
-    parsed.map_err(|error| {
-        // The library says which of its errors it was in words only.
-        let text = error.to_string();
-        if text.starts_with(DUPLICATE) {
-            Refused::Duplicate
-        } else if text.starts_with("recursion limit exceeded") {
-            Refused::Depth
-        } else {
-            Refused::Syntax
-        }
-    })
+    parsed.map_err(|error| refused(&error))
+}
+
+/// The library says which of its errors it was in words only.
+fn refused(error: &serde_json::Error) -> Refused {
+    let text = error.to_string();
+    if text.starts_with(DUPLICATE) {
+        Refused::Duplicate
+    } else if text.starts_with("recursion limit exceeded") {
+        Refused::Depth
+    } else {
+        Refused::Syntax
+    }
+}
+
+/// Checks a document, and keeps nothing of it.
+///
+/// # Errors
+/// Why it is refused.
+pub fn check(bytes: &[u8]) -> Result<(), Refused> {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    Checked::deserialize(&mut reader).and_then(|_| reader.end()).map_err(|error| refused(&error))
 }
 
 /// Reads an object; `None` for anything else.
@@ -115,13 +127,73 @@ impl<'de> Visitor<'de> for StrictVisitor {
     }
 }
 
+/// A value that was read and is not kept.
+struct Checked;
+
+impl<'de> Deserialize<'de> for Checked {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(CheckVisitor)
+    }
+}
+
+struct CheckVisitor;
+
+impl<'de> Visitor<'de> for CheckVisitor {
+    type Value = Checked;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Checked, E> {
+        Ok(Checked)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Checked, E> {
+        Ok(Checked)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Checked, E> {
+        Ok(Checked)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Checked, E> {
+        Ok(Checked)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Checked, E> {
+        Ok(Checked)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Checked, E> {
+        Ok(Checked)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Checked, A::Error> {
+        while items.next_element::<Checked>()?.is_some() {}
+        Ok(Checked)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Checked, A::Error> {
+        let mut names = HashSet::new();
+        while let Some(name) = members.next_key::<String>()? {
+            if !names.insert(name) {
+                return Err(de::Error::custom(DUPLICATE));
+            }
+            members.next_value::<Checked>()?;
+        }
+        Ok(Checked)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Refused, object, parse};
+    use super::{Refused, check, object, parse};
 
     #[test]
     fn what_has_two_readings_is_refused() {
         assert_eq!(parse(br#"{"a":1,"a":2}"#), Err(Refused::Duplicate));
+        assert_eq!(check(br#"{"c":[{"a":1,"\u0061":2}]}"#), Err(Refused::Duplicate));
         // The same name in another spelling.
         assert_eq!(parse(br#"[{"b":{"a":1,"\u0061":2}}]"#), Err(Refused::Duplicate));
         for bad in [
@@ -138,9 +210,11 @@ mod tests {
             b"\"\\ud800\"",
         ] {
             assert_eq!(parse(bad), Err(Refused::Syntax), "{}", String::from_utf8_lossy(bad));
+            assert_eq!(check(bad), Err(Refused::Syntax), "{}", String::from_utf8_lossy(bad));
         }
         let deep = [vec![b'['; 200], vec![b']'; 200]].concat();
-        assert_eq!(parse(&deep), Err(Refused::Depth));
+        assert_eq!((parse(&deep), check(&deep)), (Err(Refused::Depth), Err(Refused::Depth)));
+        assert_eq!(check(br#" {"a": [1, -2, 3.5, "x", null, true, {}], "b": {"a": 1}} "#), Ok(()));
         assert_eq!(parse(br#" {"a": [1, -2, 3.5, "x", null, true]} "#).unwrap()["a"][1], -2);
     }
 

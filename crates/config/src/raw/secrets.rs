@@ -75,6 +75,11 @@ impl File {
             blank_conditions(&mut route.matcher.headers);
             blank_conditions(&mut route.matcher.query);
             blank_edits(&mut route.headers);
+            if let Some(OrNone::Some(guard)) = route.ai.as_mut().map(|ai| &mut ai.value.guard)
+                && let Some(url) = &mut guard.value.url
+            {
+                url.value = without_tokens(&url.value);
+            }
         }
         for (_, api) in &mut file.apis.0 {
             blank_edits(&mut api.headers);

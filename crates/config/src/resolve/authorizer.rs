@@ -218,6 +218,9 @@ impl Resolver<'_> {
                 return None;
             }
         };
+        if url.contains('#') {
+            self.problem(url.origin, "a URL of a service has no fragment: nothing behind `#` is sent");
+        }
         let target: TargetUrl = match format!("{scheme}://{authority}").parse() {
             Ok(target) => target,
             Err(why) => {

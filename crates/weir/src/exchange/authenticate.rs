@@ -20,6 +20,8 @@ use crate::worker::snapshot::Snapshot;
 
 /// Bytes of an authorizer's body that a client gets.
 const BODY: usize = 64 * 1024;
+/// Requests to an authorizer that one worker has in flight.
+const QUESTIONS: usize = 256;
 
 /// Why a request goes no further.
 enum Stop {
@@ -165,6 +167,8 @@ impl Exchange<'_> {
             client: self.down.client.clone(),
             origin: self.down.origin.clone(),
             body_bytes: BODY,
+            is_repeatable: false,
+            most: QUESTIONS,
         };
         self.stalls.change(Stall::Gateway);
         let mut sent = std::pin::pin!(subrequest::send(self.worker, self.snapshot.clone(), request));

@@ -20,6 +20,8 @@ use crate::runtime::clock;
 use crate::runtime::deadline::nanos;
 use crate::worker::snapshot::choice;
 
+/// Requests for pages that one worker has in flight.
+const QUESTIONS: usize = 256;
 /// Largest page of an upstream; a larger one is not sent.
 const LARGEST: usize = 256 << 10;
 /// Longest wait for a page of an upstream.
@@ -120,6 +122,8 @@ impl Exchange<'_> {
             client: self.down.client.clone(),
             origin: self.down.origin.clone(),
             body_bytes: LARGEST,
+            is_repeatable: false,
+            most: QUESTIONS,
         };
         self.stalls.change(Stall::Gateway);
         let deadline = self.worker.deadlines.add();

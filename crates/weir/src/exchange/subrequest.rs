@@ -41,6 +41,10 @@ pub(super) struct Subrequest<'a> {
     pub(super) origin: Arc<Origin>,
     /// Bytes of the response body that are kept.
     pub(super) body_bytes: usize,
+    /// It changes nothing, so that it may be sent again although it has a body.
+    pub(super) is_repeatable: bool,
+    /// Requests to the service that one worker may have in flight.
+    pub(super) most: usize,
 }
 
 /// What comes back.
@@ -70,19 +74,21 @@ impl Reply {
 /// # Errors
 /// Why there is no response.
 pub(super) async fn send(worker: &Worker, snapshot: Rc<Snapshot>, request: Subrequest<'_>) -> Result<Reply, Error> {
-    let too_many = || Error::new(Reason::Resources, "too many requests wait for the authorizer");
-    let _place = worker.subrequests.enter(request.service).ok_or_else(too_many)?;
-    let Subrequest { choices, action, mut head, body, lines, client, origin, body_bytes, .. } = request;
+    let too_many = || Error::new(Reason::Resources, "too many requests wait for the service");
+    let _place = worker.subrequests.enter(request.service, request.most).ok_or_else(too_many)?;
+    let Subrequest { choices, action, mut head, body, lines, client, origin, body_bytes, is_repeatable, .. } = request;
     let head_length = head.len();
     head.extend_from_slice(&body);
+    let has_body = !body.is_empty();
+    drop(body);
     let mut scratch = worker.lend_scratch();
     let buffer = Buffer::of(&head);
     if scratch.request.parse(buffer.whole(), 0, head_length, &LIMITS).is_err() {
-        return Err(Error::new(Reason::BadRequest, "the request to the authorizer cannot be written"));
+        return Err(Error::new(Reason::BadRequest, "the request to the service cannot be written"));
     }
     let method = scratch.request.method;
     // Asking changes nothing, so an idle connection that turns out to be closed is no failure. A call is one by its method.
-    if method != Method::Head && body.is_empty() {
+    if method != Method::Head && (!has_body || is_repeatable) {
         scratch.request.method = Method::Get;
     }
     let collected = Collected { bytes: Vec::new(), most: Limits::default().head + body_bytes, is_full: false };
@@ -116,10 +122,19 @@ pub(super) async fn send(worker: &Worker, snapshot: Rc<Snapshot>, request: Subre
     }
     let bad = || Error::new(Reason::BadResponse, "the head is too large");
     let limits = Limits::default();
-    let end = HeadScanner::for_response().scan(&collected.bytes, &limits).ok().flatten().ok_or_else(bad)?;
     let mut head = ResponseHead::default();
     let method = if method == Method::Head { method } else { Method::Get };
-    head.parse(&collected.bytes, 0, end, method, &limits).map_err(|_| bad())?;
+    let mut start = 0;
+    let end = loop {
+        let rest = &collected.bytes[start..];
+        let length = HeadScanner::for_response().scan(rest, &limits).ok().flatten().ok_or_else(bad)?;
+        head.parse(&collected.bytes, start, start + length, method, &limits).map_err(|_| bad())?;
+        // Interim responses come before the one that counts (RFC 9110, section 15.2).
+        if head.status >= 200 || head.status == 101 {
+            break start + length;
+        }
+        start += length;
+    };
     let mut decoder = BodyDecoder::new(head.body);
     decoder.keep_trailers();
     let mut kept = Vec::new();

@@ -3,19 +3,17 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Requests of this kind that one worker has in flight to one service.
-const MOST: usize = 256;
 /// How many requests are in flight to each service, by its name. A service that is slow holds its own share, not that of the others; a reload
 /// begins no new count.
 #[derive(Debug, Default)]
 pub struct InFlight(RefCell<Vec<(Arc<str>, usize)>>);
 
 impl InFlight {
-    /// Counts one request, as long as the result lives. None if there are too many.
-    pub fn enter(&self, service: &Arc<str>) -> Option<Place<'_>> {
+    /// Counts one request, as long as the result lives. None if there are `most` already.
+    pub fn enter(&self, service: &Arc<str>, most: usize) -> Option<Place<'_>> {
         let mut services = self.0.borrow_mut();
         match services.iter_mut().find(|(name, _)| name == service) {
-            Some((_, count)) if *count >= MOST => return None,
+            Some((_, count)) if *count >= most => return None,
             Some((_, count)) => *count += 1,
             None => services.push((service.clone(), 1)),
         }
@@ -46,11 +44,11 @@ mod tests {
     fn a_service_that_is_slow_leaves_the_others_their_share() {
         let in_flight = InFlight::default();
         let (slow, other): (Arc<str>, Arc<str>) = ("slow".into(), "other".into());
-        let held: Vec<_> = (0..MOST).map(|_| in_flight.enter(&slow).expect("room")).collect();
-        assert!(in_flight.enter(&slow).is_none());
-        let one = in_flight.enter(&other).expect("room for another service");
+        let held: Vec<_> = (0..9).map(|_| in_flight.enter(&slow, 9).expect("room")).collect();
+        assert!(in_flight.enter(&slow, 9).is_none());
+        let one = in_flight.enter(&other, 9).expect("room for another service");
         drop(held);
-        assert!(in_flight.enter(&slow).is_some());
+        assert!(in_flight.enter(&slow, 9).is_some());
         drop(one);
         assert!(in_flight.0.borrow().is_empty(), "no count of idle services");
     }

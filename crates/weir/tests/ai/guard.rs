@@ -101,7 +101,7 @@ impl Rig {
              upstreams: {{u: {{targets: [\"{}\"], eject: none}}}}\n\
              providers:\n  o: {{api: openai, upstream: u}}\n  a: {{api: anthropic, upstream: u}}\n  g: {{api: gemini, upstream: u}}\n\
              limits: {{tpm: {{unit: tokens, algorithm: token_bucket, rate: 1/h, burst: 2000, key: global}}}}\n\
-             models:\n  chat: {{candidates: [{{provider: o, model: served}}]}}\n  claude: {{candidates: [{{provider: a, model: served, max_output: 9}}]}}\n  \
+             models:\n  chat: {{candidates: [{{provider: o, model: served}}]}}\n  short: {{candidates: [{{provider: o, model: served}}], timeouts: {{total: 500ms}}}}\n  claude: {{candidates: [{{provider: a, model: served, max_output: 9}}]}}\n  \
              g: {{candidates: [{{provider: g, model: served}}]}}\n\
              routes:\n  - {{name: ai, match: {{path: /*}}, limits: [tpm], ai: {{redact: [email], {ai}}}{more}}}\n",
             provider.url()
@@ -269,6 +269,7 @@ fn behind_heartbeats_a_refusal_is_an_error_event() {
     }
     assert!(text.starts_with(": weir-heartbeat") && !text.contains("words"), "{text}");
     assert!(text.contains("no_secrets") && text.contains("No secrets, please"), "{text}");
+    assert!(text.contains("\"type\":\"invalid_request_error\""), "as before the first comment: {text}");
 }
 
 #[test]
@@ -279,6 +280,8 @@ fn without_a_verdict_calls_fail_or_pass_as_the_route_says() {
         Says::Status(302),
         Says::Body(String::new()),
         Says::Body("[]".to_owned()),
+        Says::Body("[true]".to_owned()),
+        Says::Body("{\"allow\": true, \"allow\": true}".to_owned()),
         Says::Body("{\"allow\": \"yes\"}".to_owned()),
         Says::Body(format!("{{\"allow\": true, \"message\": \"{}\"}}", "x".repeat(100_000))),
         Says::Close,
@@ -344,4 +347,127 @@ fn a_response_too_large_to_be_held_is_an_error() {
     assert_eq!((received.status, received.json()["error"]["code"].clone()), (503, json!("ai_held")), "{received:?}");
     assert_eq!(rig.guard.request_count(), 0);
     wait::until(DEADLINE, "no body held", || rig.metric("weir_ai_held_bytes") == 0.0);
+}
+
+/// What one parser reads and another one does not would pass the guard unread.
+#[test]
+fn a_prompt_with_two_readings_is_refused() {
+    let rig = Rig::start("", "when: [before], on_failure: allow", "");
+    for body in [
+        r#"{"model": "chat", "messages": [{"role": "user", "content": "bad", "content": "good"}]}"#,
+        r#"{"model": "chat", "messages": [{"role": "user", "content": "bad", "cont\u0065nt": "good"}]}"#,
+        r#"{"model": "chat", "messages": [{"role": "user", "content": [{"type": "text", "text": "bad", "text": "good"}]}]}"#,
+        r#"{"model": "chat", "messages": [], "suffix": "bad", "suffix": "good"}"#,
+        r#"{"model": "chat", "messages": [], "user": "\ud800"}"#,
+        r#"{"model": "chat", "messages": [], "seed": 1e999}"#,
+    ] {
+        let received = post(rig.weir.addr(), CHAT, body);
+        assert_eq!(received.status, 400, "{body} {}", received.text());
+        assert_eq!(received.json()["error"]["code"], "invalid_request", "{}", received.text());
+    }
+    assert_eq!((rig.guard.request_count(), rig.provider.request_count()), (0, 0));
+}
+
+/// It says no, whatever else it says; and what comes before a verdict is none.
+#[test]
+fn a_verdict_is_read_as_far_as_it_goes() {
+    let rig = Rig::start("", "when: [before], on_failure: allow", "");
+    for body in [
+        r#"{"allow": false, "code": 451}"#,
+        r#"{"allow": false, "message": ["x"], "more": {"allow": true}}"#,
+        r#"{"allow": false, "code": "a b\r\nX-Evil: 1", "message": "x\r\nX-Evil: 1"}"#,
+    ] {
+        rig.says(Says::Body(body.to_owned()));
+        let received = rig.chat("hi", false);
+        assert_eq!(received.status, 400, "{body} {}", received.text());
+        assert_eq!(received.json()["error"]["code"], "content_filter", "{}", received.text());
+        assert_eq!(received.field("x-evil"), None);
+    }
+    let early = "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n";
+    rig.guard.set_answer(move |conn, _| {
+        conn.write(early)?;
+        conn.respond(200, &JSON, r#"{"allow": false}"#)
+    });
+    assert_eq!(rig.chat("hi", false).status, 400);
+    assert_eq!(rig.provider.request_count(), 0);
+}
+
+/// A kept connection may be closed at any moment: that is no failure of the guard.
+#[test]
+fn a_guard_that_closes_its_connections_is_called_again() {
+    let rig = Rig::start("", "when: [before], timeout: 20s", "");
+    rig.guard.set_answer(|conn, _| {
+        conn.respond(200, &JSON, r#"{"allow": true}"#)?;
+        conn.close()
+    });
+    for number in 0..200 {
+        assert_eq!(rig.chat("hi", false).status, 200, "call {number}");
+    }
+}
+
+/// The response is far from its end when there is no more memory for it.
+#[test]
+fn a_stream_too_large_to_be_held_is_an_error() {
+    let rig = Rig::start("ai: {held: 200KiB}\n", "when: [after], hold_streams: true", "");
+    rig.provider.set_answer(|conn, _| {
+        conn.write("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+        let event = json!({"id": "c", "choices": [{"index": 0, "delta": {"content": "x".repeat(10_000)}}]});
+        for _ in 0..1000 {
+            conn.write_chunk(format!("data: {event}\n\n"))?;
+        }
+        conn.stall()
+    });
+    for number in 1..=3 {
+        let received = rig.chat("hi", true);
+        assert_eq!(
+            (received.status, received.json()["error"]["code"].clone()),
+            (503, json!("ai_held")),
+            "{received:?}"
+        );
+        assert_eq!(rig.last_line(number)["reason"], "ai_held");
+    }
+    wait::until(DEADLINE, "no body held", || rig.metric("weir_ai_held_bytes") == 0.0);
+}
+
+/// Hits that wait for the guard take memory as responses do.
+#[test]
+fn hits_that_wait_are_within_the_memory() {
+    let rig = Rig::start(
+        "ai: {held: 100KiB}\ncaches: {answers: {mode: llm, ttl: 1h, shared: true}}\n",
+        "when: [after], hold_streams: true, timeout: 60s",
+        ", cache: answers",
+    );
+    let text = "x".repeat(20_000);
+    rig.provider.set_answer(move |conn, _| {
+        let body = json!({"id": "x", "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]});
+        conn.respond(200, &JSON, body.to_string())
+    });
+    assert_eq!(rig.chat("hi", false).status, 200);
+    rig.says(Says::Silence);
+    let clients: Vec<_> = (0..4)
+        .map(|_| {
+            let mut client = rig.weir.connect();
+            client.request("POST", CHAT, &JSON, chat("hi", false));
+            client
+        })
+        .collect();
+    // Each has, twice, what the guard is sent.
+    wait::until(DEADLINE, "two without room", || {
+        rig.metric("request_errors_total{fault=\"gateway\",reason=\"ai_held\"}") == 2.0
+    });
+    assert!(rig.metric("weir_ai_held_bytes") > 60_000.0, "{}", rig.metric("weir_ai_held_bytes"));
+    drop(clients);
+    wait::until(DEADLINE, "no body held", || rig.metric("weir_ai_held_bytes") == 0.0);
+}
+
+/// The time of the guard is part of the time for the call, and what passes late is told as on other routes.
+#[test]
+fn the_time_for_the_call_ends_at_the_guard_too() {
+    for when in ["before", "after"] {
+        let rig = Rig::start("", &format!("when: [{when}], hold_streams: true, timeout: 60s"), "");
+        rig.says(Says::Silence);
+        let received = post(rig.weir.addr(), CHAT, &chat("hi", false).replace("\"chat\"", "\"short\""));
+        assert!(matches!(received.status, 408 | 504), "{when} {received:?}");
+        assert_eq!(rig.last_line(1)["reason"], "total_timeout", "{when}");
+    }
 }

@@ -25,6 +25,7 @@ use super::super::cached::tell;
 use super::super::stall::Stall;
 use super::super::{Answer, Exchange};
 use super::cache_key::key_of;
+use super::guard::Text;
 use super::heartbeat::{self, Heartbeat};
 use super::problem::Stop;
 use super::{Call, budget, guard, pause, request, shared};
@@ -188,7 +189,7 @@ pub(super) async fn serve(
         Err(error) => Err(error.into()),
     };
     drop(reader);
-    let is_gone = matches!(served, Err(Stop::Error(Error { reason: Reason::ClientGone, .. })));
+    let is_gone = served.as_ref().is_err_and(Stop::is_gone);
     let report = match is_gone {
         // The others have it to its end; this client's line does not wait.
         true if fill.readers() > 0 => None,
@@ -197,14 +198,16 @@ pub(super) async fn serve(
     };
     let Some(mut report) = report else { return served };
     report.note(x);
+    // A call that this client has given up ends as one whose client has disconnected. This one has not.
+    let told = report.result.err().filter(|told| !told.is_gone());
     match served {
         _ if is_gone => Err(Reason::ClientGone.into()),
         Ok(()) => Ok(()),
-        Err(stop) if has_begun => Err(report.result.err().unwrap_or(stop)),
+        Err(stop) if has_begun => Err(told.unwrap_or(stop)),
         Err(stop) => match report.refusal.take() {
             Some(refusal) if heartbeat.refuse(x, call, &refusal).await? => Ok(()),
             Some(refusal) => send_refusal(x, call, cache.is_none(), &refusal).await,
-            None => Err(report.result.err().unwrap_or(stop)),
+            None => Err(told.unwrap_or(stop)),
         },
     }
 }
@@ -380,13 +383,14 @@ async fn deliver(
     heartbeat: &mut Heartbeat,
 ) -> Result<(), Stop> {
     let mut player = Player::default();
+    // With the memory that it takes, until the client has it.
     let held = match call.guard {
         Some(_) => Some(hold(x, call, reader, heartbeat).await?),
         None => None,
     };
     let framing = write_head(x, call, cache, head, None, outcome, heartbeat);
-    if let Some(recording) = held {
-        play(x, framing, &mut player, &recording).await?;
+    if let Some((recording, _room)) = &held {
+        play(x, framing, &mut player, recording).await?;
     } else {
         loop {
             let Some(piece) = next_piece(x, reader, u64::MAX).await? else { continue };
@@ -422,7 +426,7 @@ async fn hold(
     call: &Call<'_>,
     reader: &Reader,
     heartbeat: &mut Heartbeat,
-) -> Result<Vec<u8>, Stop> {
+) -> Result<(Vec<u8>, Held), Stop> {
     let mut room = call.snapshot.generation.ai.hold();
     let mut recording = Vec::new();
     loop {
@@ -439,7 +443,7 @@ async fn hold(
         request::take_room(&mut room, recording.len() as u64)?;
     }
     guarded(x, call, &recording).await?;
-    Ok(recording)
+    Ok((recording, room))
 }
 
 /// Lets the guard of the route read a response, if it does so.
@@ -454,8 +458,10 @@ async fn guarded(x: &mut Exchange<'_>, call: &Call<'_>, recording: &[u8]) -> Res
             text.extend_from_slice(bytes);
         }
     }
-    let text = if call.streams { guard::Text::Events(&text) } else { guard::Text::Json(&text) };
-    Box::pin(guard::ask(x, call, guard, Moment::After, text)).await
+    let question =
+        guard::question(x, call, Moment::After, if call.streams { Text::Events(&text) } else { Text::Json(&text) });
+    drop(text);
+    Box::pin(guard::ask(x, call, guard, Moment::After, question)).await
 }
 
 /// Sends a part of a recording.

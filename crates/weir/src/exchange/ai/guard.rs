@@ -3,7 +3,7 @@
 //! It gets a POST with what it is to read, and responds with a verdict:
 //!
 //! ```text
-//! {"when": "before", "api": "chat", "route": "ai", "model": "gpt-4o", "stream": false, "key": "k7Qm", "team": null, "body": {"model": ...}}
+//! {"when": "before", "api": "chat", "route": "ai", "model": "gpt-4o", "stream": false, "key": "k7Qm", "body": {"model": ...}}
 //! 200 {"allow": false, "code": "content_filter", "message": "No card numbers, please"}
 //! ```
 //!
@@ -16,17 +16,21 @@ use std::pin::pin;
 use std::task::Poll;
 
 use h1::encode;
-use serde::Deserialize;
+use serde_json::Value;
+use strict_json::Refused;
 
 use super::super::Exchange;
 use super::super::stall::Stall;
 use super::super::subrequest::{self, Reply, Subrequest};
 use super::Call;
 use super::problem::{Problem, Stop};
+use super::request;
 use crate::config::{Guard, RouteAi};
 use crate::error::{Error, Reason};
 use crate::policy::ai::metrics::{Moment, Verdict};
 
+/// Questions to a guard that one worker has in flight; their memory is bounded by `ai.held`.
+const QUESTIONS: usize = 4096;
 /// Bytes of a verdict.
 const VERDICT: usize = 64 * 1024;
 /// Bytes of what a guard says to people, and to programs.
@@ -34,21 +38,12 @@ const MESSAGE: usize = 1024;
 const CODE: usize = 64;
 
 /// What a guard reads.
+#[derive(Clone, Copy)]
 pub(super) enum Text<'b> {
     /// JSON.
     Json(&'b [u8]),
     /// Events.
     Events(&'b [u8]),
-}
-
-/// What it responds.
-#[derive(Deserialize)]
-struct Said {
-    allow: bool,
-    #[serde(default)]
-    code: Option<String>,
-    #[serde(default)]
-    message: Option<String>,
 }
 
 /// The guard of a route that reads this.
@@ -59,24 +54,26 @@ pub(super) fn of(action: &RouteAi, moment: Moment) -> Option<&Guard> {
     })
 }
 
-/// Lets the guard read something, and returns when it may pass.
+/// Lets the guard read something (`question`), and returns when it may pass.
 ///
 /// # Errors
-/// It may not, there is no verdict, or the client has disconnected.
+/// It may not, there is no verdict, the time of the call is over, or the client has disconnected.
 pub(super) async fn ask(
     x: &mut Exchange<'_>,
     call: &Call<'_>,
     guard: &Guard,
     moment: Moment,
-    text: Text<'_>,
+    question: Vec<u8>,
 ) -> Result<(), Stop> {
-    let body = question(x, call, moment, &text);
-    let mut head = Vec::with_capacity(256);
+    // Twice: it goes out in one piece with its head.
+    let mut room = call.snapshot.generation.ai.hold();
+    request::take_room(&mut room, 2 * question.len() as u64)?;
+    let mut head = Vec::with_capacity(256 + question.len());
     encode::begin_request_line(&mut head, b"POST");
     head.extend_from_slice(guard.path.as_bytes());
     encode::end_request_line(&mut head, guard.action.host.as_deref().unwrap_or("localhost").as_bytes());
     encode::field(&mut head, b"Content-Type", b"application/json");
-    encode::content_length(&mut head, body.len() as u64);
+    encode::content_length(&mut head, question.len() as u64);
     encode::end_head(&mut head);
     let config = call.snapshot.config();
     let request = Subrequest {
@@ -84,32 +81,37 @@ pub(super) async fn ask(
         choices: &call.snapshot.routes[call.route.0].guard,
         action: &guard.action,
         head,
-        body,
+        body: question,
         lines: Vec::new(),
         client: x.down.client.clone(),
         origin: x.down.origin.clone(),
         body_bytes: VERDICT,
+        // It changes nothing, so that it may be sent again.
+        is_repeatable: true,
+        most: QUESTIONS,
     };
     x.stalls.change(Stall::Gateway);
+    x.down.deadline.set_at(call.total_due);
     let mut sent = pin!(subrequest::send(x.worker, x.snapshot.clone(), request));
     let (down, buffers) = (&mut *x.down, &x.worker.buffers);
     let result = poll_fn(|cx| match sent.as_mut().poll(cx) {
-        Poll::Ready(result) => Poll::Ready(Some(result)),
+        Poll::Ready(result) => Poll::Ready(Ok(result)),
         // The client has disconnected: the verdict is not needed.
-        Poll::Pending if down.poll_gone(cx, buffers).is_ready() => Poll::Ready(None),
+        Poll::Pending if down.poll_gone(cx, buffers).is_ready() => Poll::Ready(Err(Reason::ClientGone)),
+        Poll::Pending if down.deadline.poll_passed(cx) => Poll::Ready(Err(Reason::TotalTimeout)),
         Poll::Pending => Poll::Pending,
     });
-    let Some(result) = result.await else { return Err(Reason::ClientGone.into()) };
+    let result = result.await?;
     x.stalls.change(Stall::None);
     let counters = &call.snapshot.generation.ai.counters;
     match result.ok().and_then(|reply| verdict(&reply)) {
-        Some(said) if said.allow => {
+        Some((true, ..)) => {
             counters.guarded(moment, Verdict::Allowed);
             Ok(())
         }
-        Some(said) => {
+        Some((false, code, message)) => {
             counters.guarded(moment, Verdict::Refused);
-            Err(refused(said).into())
+            Err(refused(code, message).into())
         }
         None if guard.fails_open => {
             counters.guarded(moment, Verdict::FailedOpen);
@@ -122,11 +124,11 @@ pub(super) async fn ask(
     }
 }
 
-/// What the guard is sent.
-fn question(x: &Exchange<'_>, call: &Call<'_>, moment: Moment, text: &Text<'_>) -> Vec<u8> {
+/// What the guard is sent about a text.
+pub(super) fn question(x: &mut Exchange<'_>, call: &Call<'_>, moment: Moment, text: Text<'_>) -> Vec<u8> {
+    x.ensure_request_id();
     let who = x.identity.as_deref();
-    let team = who.and_then(|who| who.meta.get("team").map(|team| &**team));
-    let mut out = serde_json::json!({
+    let head = serde_json::json!({
         "when": moment.name(),
         "api": call.api.name(),
         "route": &*call.snapshot.config().routes[call.route.0].name,
@@ -134,37 +136,60 @@ fn question(x: &Exchange<'_>, call: &Call<'_>, moment: Moment, text: &Text<'_>) 
         "stream": call.streams,
         "key": who.and_then(|who| who.key_id.as_deref()),
         "consumer": who.and_then(|who| who.consumer.as_deref()),
-        "team": team,
-    })
-    .to_string()
-    .into_bytes();
+        "team": who.and_then(|who| who.meta.get("team").map(|team| &**team)),
+        "request_id": String::from_utf8_lossy(&x.scratch.request_id),
+    });
+    let (Text::Json(bytes) | Text::Events(bytes)) = text;
+    // What is no UTF-8 is no JSON: it is read as clients read it.
+    let body = String::from_utf8_lossy(bytes);
+    let mut out = Vec::with_capacity(512 + body.len() + body.len() / 8);
+    out.extend_from_slice(head.to_string().as_bytes());
     out.pop();
     out.extend_from_slice(b",\"body\":");
     match text {
-        // It was read as JSON before.
-        Text::Json(json) => out.extend_from_slice(json),
-        Text::Events(events) => {
-            out.extend_from_slice(serde_json::Value::from(String::from_utf8_lossy(events)).to_string().as_bytes());
+        Text::Json(_) => out.extend_from_slice(body.as_bytes()),
+        Text::Events(_) => {
+            // A text can always be written into memory.
+            let _ = serde_json::to_writer(&mut out, &*body);
         }
     }
     out.push(b'}');
     out
 }
 
-fn verdict(reply: &Reply) -> Option<Said> {
+/// Refuses a prompt that the guard and a provider could read differently.
+///
+/// # Errors
+/// The prompt is one.
+pub(super) fn check(body: &[u8]) -> Result<(), Problem> {
+    strict_json::check(body).map_err(|why| {
+        let why = match why {
+            Refused::Duplicate => "a member occurs twice in an object",
+            Refused::Depth => "it is nested too deep",
+            Refused::Syntax => "it has a text or a number that not every parser reads",
+        };
+        Problem::request("invalid_request", format!("The request body cannot be read: {why}"), None)
+    })
+}
+
+/// What it responds: an object whose member `allow` is a truth. The other two are for the client, where they are texts.
+fn verdict(reply: &Reply) -> Option<(bool, Option<String>, Option<String>)> {
     if reply.head.status != 200 || !reply.is_whole {
         return None;
     }
-    serde_json::from_slice(&reply.body).ok()
+    let mut said = strict_json::object(&reply.body)?;
+    let mut text = |name| match said.remove(name) {
+        Some(Value::String(text)) => Some(text),
+        _ => None,
+    };
+    let (code, message) = (text("code"), text("message"));
+    Some((said.get("allow")?.as_bool()?, code, message))
 }
 
-fn refused(said: Said) -> Problem {
-    let code = said.code.filter(|code| {
-        !code.is_empty()
-            && code.len() <= CODE
-            && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
-    });
-    let mut message = said.message.unwrap_or_else(|| "The guard of the route refused it".to_owned());
+fn refused(code: Option<String>, message: Option<String>) -> Problem {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    let code = code.filter(|code| !code.is_empty() && code.len() <= CODE && code.bytes().all(is_plain));
+    let mut message = message.unwrap_or_else(|| "The guard of the route refused it".to_owned());
     message.truncate(message.floor_char_boundary(MESSAGE));
     let code = code.map_or(Cow::Borrowed("content_filter"), Cow::Owned);
     Problem { code, ..Problem::request("content_filter", message, None) }

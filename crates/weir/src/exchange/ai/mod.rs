@@ -183,7 +183,9 @@ async fn serve(
             .filter(|_| api != Api::Embeddings && method != Some(GeminiMethod::Count)),
     };
     if let Some(guard) = guard::of(action, Moment::Before) {
-        Box::pin(guard::ask(x, &call, guard, Moment::Before, guard::Text::Json(&body))).await?;
+        guard::check(&body)?;
+        let question = guard::question(x, &call, Moment::Before, guard::Text::Json(&body));
+        Box::pin(guard::ask(x, &call, guard, Moment::Before, question)).await?;
     }
     if let Some(cache) = &snapshot.routes[route.0].cache {
         // Boxed, so that calls without a cache carry nothing of it.

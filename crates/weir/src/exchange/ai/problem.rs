@@ -63,6 +63,13 @@ pub(super) enum Stop {
     Sent,
 }
 
+impl Stop {
+    /// The client has disconnected.
+    pub(super) fn is_gone(&self) -> bool {
+        matches!(self, Stop::Error(Error { reason: Reason::ClientGone, .. }))
+    }
+}
+
 impl From<Error> for Stop {
     fn from(error: Error) -> Self {
         Stop::Error(error)
