@@ -392,7 +392,7 @@ fn a_verdict_is_read_as_far_as_it_goes() {
     assert_eq!(rig.provider.request_count(), 0);
 }
 
-/// A kept connection may be closed at any moment: that is no failure of the guard.
+/// A kept connection may be closed at any moment, which does not count as a failure of the guard.
 #[test]
 fn a_guard_that_closes_its_connections_is_called_again() {
     let rig = Rig::start("", "when: [before], timeout: 20s", "");

@@ -140,7 +140,7 @@ pub(super) fn question(x: &mut Exchange<'_>, call: &Call<'_>, moment: Moment, te
         "request_id": String::from_utf8_lossy(&x.scratch.request_id),
     });
     let (Text::Json(bytes) | Text::Events(bytes)) = text;
-    // What is no UTF-8 is no JSON: it is read as clients read it.
+    // Bytes that are not UTF-8 are read as clients read them.
     let body = String::from_utf8_lossy(bytes);
     let mut out = Vec::with_capacity(512 + body.len() + body.len() / 8);
     out.extend_from_slice(head.to_string().as_bytes());
