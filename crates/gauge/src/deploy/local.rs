@@ -1,9 +1,11 @@
 //! This machine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -34,6 +36,17 @@ pub struct Local {
     all: Vec<u32>,
     started: BTreeMap<Handle, Started>,
     next: u32,
+    /// Of the ports that were found last.
+    claims: VecDeque<UnixDatagram>,
+}
+
+/// Ports that are claimed at once; earlier ones have had their listener for long.
+pub(super) const CLAIMS: usize = 64;
+
+/// Claims a port until the result is dropped, for the time until the program that is to listen on it does: another `gauge` could find it free too, and
+/// two servers that set `SO_REUSEPORT` would share it. The name is of the network namespace, as ports are.
+pub(super) fn claim(port: u16) -> io::Result<UnixDatagram> {
+    UnixDatagram::bind_addr(&UnixAddress::from_abstract_name(format!("gauge-port-{port}"))?)
 }
 
 #[derive(Debug)]
@@ -75,6 +88,7 @@ impl Local {
             all: pin::allowed(),
             started: BTreeMap::new(),
             next: 0,
+            claims: VecDeque::new(),
         })
     }
 
@@ -261,10 +275,27 @@ impl Deployer for Local {
     }
 
     fn free_ports(&mut self, count: usize) -> Result<Vec<u16>, DeployError> {
-        // All are held until the last is found, so that they differ.
-        let bound: io::Result<Vec<TcpListener>> =
-            (0..count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect();
-        let ports = bound.and_then(|bound| bound.iter().map(|one| Ok(one.local_addr()?.port())).collect());
+        let mut find = || -> io::Result<Vec<u16>> {
+            // All are held until the last is found, so that they differ.
+            let mut bound = Vec::new();
+            let mut ports = Vec::new();
+            while ports.len() < count {
+                let one = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+                let port = one.local_addr()?.port();
+                bound.push(one);
+                match claim(port) {
+                    Ok(claim) => self.claims.push_back(claim),
+                    Err(error) if error.kind() == io::ErrorKind::AddrInUse => continue,
+                    Err(error) => return Err(error),
+                }
+                ports.push(port);
+            }
+            Ok(ports)
+        };
+        let ports = find();
+        while self.claims.len() > CLAIMS.max(count) {
+            self.claims.pop_front();
+        }
         ports.map_err(|error| DeployError::Start { program: "a listener".to_owned(), why: error.to_string() })
     }
 

@@ -1,6 +1,8 @@
-use super::fingerprint;
-use super::local::end_of;
+use std::path::Path;
+
+use super::local::{Local, end_of};
 use super::pin::{choose, choose_without_generator};
+use super::{Deployer, fingerprint};
 use crate::plan::{Hardware, Pin};
 
 fn pin(system: &[u32], upstream: &[u32], generator: &[u32]) -> Pin {
@@ -41,4 +43,25 @@ fn a_fingerprint_is_that_of_the_content() {
     assert_eq!(fingerprint(&b""[..]).expect("nothing to fail"), "0 cbf29ce484222325");
     assert_eq!(fingerprint(&b"foobar"[..]).expect("nothing to fail"), "6 85944171f73967e8");
     assert_ne!(fingerprint(&[0; 2][..]).ok(), fingerprint(&[0; 3][..]).ok());
+}
+
+/// Two programs that look for a port at once, and whose servers set `SO_REUSEPORT`, would share it.
+#[test]
+fn a_port_that_was_found_is_not_found_again_while_it_is_claimed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let local = || Local::new(Path::new("gauge"), folder.path(), folder.path()).expect("this machine");
+    let (mut one, mut other) = (local(), local());
+    // The ports are free again at once; only the claims tell.
+    let mut found: Vec<u16> = one.free_ports(super::local::CLAIMS).expect("ports");
+    found.extend(other.free_ports(super::local::CLAIMS).expect("ports"));
+    let count = found.len();
+    found.sort_unstable();
+    found.dedup();
+    assert_eq!(found.len(), count);
+    for port in &found {
+        let again = super::local::claim(*port).expect_err("a second claim");
+        assert_eq!(again.kind(), std::io::ErrorKind::AddrInUse);
+    }
+    drop((one, other));
+    assert!(super::local::claim(found[0]).is_ok(), "free with the program");
 }
