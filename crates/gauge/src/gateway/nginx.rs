@@ -65,7 +65,7 @@ impl Gateway for Nginx {
         let mut notes = vec![
             "a path with a dot segment or %2F is refused with 400: it would be compared in another form than it is passed on in".to_owned(),
         ];
-        if !described_underscores(model) {
+        if !model.described_underscores() {
             notes.push("header fields with an underscore in their name are dropped".to_owned());
         }
         if named {
@@ -114,7 +114,7 @@ const UNDESCRIBED: &str = "        # What would be compared in another form than
 ";
 
 fn head(model: &Model, place: &Place) -> String {
-    let underscores = if described_underscores(model) { "    underscores_in_headers on;\n" } else { "" };
+    let underscores = if model.described_underscores() { "    underscores_in_headers on;\n" } else { "" };
     let log = if model.settings.access_log { "/dev/stdout" } else { "off" };
     format!(
         "daemon off;
@@ -164,9 +164,11 @@ fn certificate(tls: &Tls) -> String {
     )
 }
 
-/// Whether a header of the description has an underscore: nginx drops such headers by itself.
-fn described_underscores(model: &Model) -> bool {
-    model.routes.iter().flat_map(|route| &route.request_headers).any(|name| name.contains('_'))
+impl Model {
+    /// Whether a header of the description has an underscore: nginx drops such headers by itself.
+    pub(super) fn described_underscores(&self) -> bool {
+        self.routes.iter().flat_map(|route| &route.request_headers).any(|name| name.contains('_'))
+    }
 }
 
 /// The server of an upstream, as often as a request may be sent to it; a failure says nothing about the same server under another number.

@@ -81,24 +81,38 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
     }
     if let Some(keys) = model.keys() {
         let _ = write!(all.end, "(authenticated) {{\n\troute {{\n{}\t}}\n}}\n", key_auth(&keys));
+    }
+    if model.checks() {
         let _ = writeln!(all.route, "\t\trequest_header -{CONSUMER}");
     }
     if let Some(retries) = policies.retries.filter(|retries| *retries > 0) {
         let methods: Vec<String> = IDEMPOTENT.iter().map(|method| format!("method('{method}')")).collect();
         let methods = methods.join(" || ");
         let statuses = RETRIED.map(|status| format!("{{rp.status_code}} == {status}")).join(" || ");
+        // A body can be read once only.
+        all.route.push_str(
+            "\t\t@chunked header Transfer-Encoding *
+\t\tvars @chunked content yes
+\t\t@content {
+\t\t\theader Content-Length *
+\t\t\tnot header Content-Length 0
+\t\t}
+\t\tvars @content content yes
+",
+        );
         let _ = write!(
             all.upstream,
             "\t\tlb_retries {retries}
 \t\tlb_try_interval 50ms
 \t\tlb_retry_match {{
-\t\t\texpression `{{rp.is_transport_error}} == true && ({methods})`
+\t\t\texpression `{{rp.is_transport_error}} == true && {{http.vars.content}} != \"yes\" && ({methods})`
 \t\t}}
 \t\tlb_retry_match {{
-\t\t\texpression `({statuses}) && ({methods})`
+\t\t\texpression `({statuses}) && {{http.vars.content}} != \"yes\" && ({methods})`
 \t\t}}
 "
         );
+        all.notes.push("a request with a body is not sent again after anything of it was sent".to_owned());
         all.notes.push("retries were tried with Caddy 2.11.7: older versions may not know the conditions".to_owned());
     }
     if let Some(address) = policies.metrics {

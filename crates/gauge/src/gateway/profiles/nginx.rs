@@ -3,7 +3,7 @@
 use super::super::model::{Model, PathEntry};
 use super::super::policies::{By, Cors, Keys, Limit, MAX_AGE, RETRIED};
 use super::super::security::Guard;
-use super::{Additions, Answer, file, listens, nothing_more};
+use super::{Additions, Answer, file, listens, nothing_more, spellings};
 use crate::profile::secure::HttpVersion;
 use crate::profile::{CONSUMER, Headers, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, SET};
 
@@ -143,6 +143,13 @@ add_header X-Cache $upstream_cache_status always;
 /// What `gauge convert` is told beyond the description.
 pub(in crate::gateway) fn policies(model: &Model) -> Additions {
     let mut all = model.keys().map_or(Additions::default(), |keys| key_auth(&keys, "whose"));
+    if model.checks() {
+        // Others than its own name for it pass only where fields with an underscore do.
+        let skipped = usize::from(model.keys().is_some());
+        let names = if model.described_underscores() { usize::MAX } else { 1 };
+        let lines = spellings(CONSUMER).into_iter().take(names).skip(skipped);
+        all.upstream.extend(lines.map(|name| format!("proxy_set_header {name} \"\";\n")));
+    }
     if let Some(keys) = model.keys() {
         // A map ignores case, so the key is compared once more.
         let given = variable(&keys.header);
@@ -157,7 +164,7 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
     if let Some(limit) = model.limit(model.settings.policies.keys.is_some()) {
         if let By::Consumer = limit.by {
             all.global.push_str(
-                "    map $whose $limited {\n        \"\" $binary_remote_addr;\n        default $whose;\n    }\n",
+                "    map $whose $limited {\n        \"\" $binary_remote_addr;\n        default key:$whose;\n    }\n",
             );
         }
         let limit = rate_limit(&limit);

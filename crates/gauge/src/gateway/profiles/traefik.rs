@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use super::super::model::{Model, PathEntry};
 use super::super::policies::{By, Limit, MAX_AGE, RETRIED};
 use super::super::text::quoted;
-use super::{Additions, Answer, nothing_more};
-use crate::profile::{Headers, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, SET};
+use super::{Additions, Answer, nothing_more, spellings};
+use crate::profile::{CONSUMER, Headers, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, SET};
 
 pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
     match profile {
@@ -57,6 +57,17 @@ fn rate_limit(limit: &Limit<'_>) -> Additions {
 /// What `gauge convert` is told beyond the description.
 pub(in crate::gateway) fn policies(model: &Model) -> Additions {
     let mut all = model.limit(false).map_or(Additions::default(), |limit| rate_limit(&limit));
+    if !all.route.is_empty() {
+        // Each router would have a limit of its own: it is that of the router above them.
+        all.route.clear();
+        all.server = "    all: {rule: \"PathPrefix(`/`)\", priority: 1, middlewares: [limit]}\n".to_owned();
+        all.notes.push(
+            "the limit is that of a router above the others, which needs Traefik 3.6 or newer; requests that get 404 are counted too, and 429 has no CORS fields"
+                .to_owned(),
+        );
+    }
+    let clean = clean(model);
+    all.global.push_str(&clean);
     if let Some(cors) = model.cors() {
         let origins: Vec<String> = cors.origins.iter().map(|origin| quoted(origin)).collect();
         let origins = if cors.any { "\"*\"".to_owned() } else { origins.join(", ") };
@@ -94,6 +105,23 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
             .push("retries after a status were tried with Traefik 3.7.15: older versions may not know them".to_owned());
     }
     all
+}
+
+/// The middleware of the entry point: nothing but WebSocket is upgraded, since what follows an upgrade would pass without a look at it, and a client does
+/// not say who it is.
+fn clean(model: &Model) -> String {
+    let mut names = vec!["HTTP2-Settings".to_owned()];
+    names.extend((!matches!(model.settings.profile, Profile::WebSocket(_))).then(|| "Upgrade".to_owned()));
+    if model.checks() {
+        names.extend(spellings(CONSUMER));
+    }
+    let names: Vec<String> = names.iter().map(|name| format!("{name}: \"\"")).collect();
+    format!("    clean: {{headers: {{customRequestHeaders: {{{}}}}}}}\n", names.join(", "))
+}
+
+/// A key of routers below the one that has the limit.
+pub(in crate::gateway) fn below(model: &Model) -> &'static str {
+    if model.limit(false).is_some() { "      parentRefs: [all]\n" } else { "" }
 }
 
 /// The name of the middleware for the methods of a path.
