@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::model::{PathEntry, Upstream};
-use super::paths::pattern;
+use super::paths::{Contested, contested, pattern, with_slashes};
 use super::text::{decoded, regex};
 use super::{
     Additions, Command, File, Gateway, Locator, Model, Place, Program, Signal, Signals, Tls, Unsupported, Written,
@@ -53,8 +53,8 @@ impl Gateway for Nginx {
             more.listen.to_owned() + if model.settings.tls.is_some() { " ssl" } else { "" },
             model.settings.tls.as_ref().map_or(String::new(), certificate) + &more.server
         );
-        for (i, path) in model.paths.iter().enumerate() {
-            text.push_str(&location(model, path, i, &more));
+        for ((i, path), contested) in model.paths.iter().enumerate().zip(contested(&model.paths)) {
+            text.push_str(&location(model, path, i, contested, &more));
         }
         text.push_str("    }\n}\n");
         let mut files = vec![File::new("nginx.conf", text)];
@@ -263,13 +263,18 @@ fn one_upstream(path: &PathEntry) -> Option<usize> {
     path.targets.iter().all(|target| target.upstream == first).then_some(first)
 }
 
-fn location(model: &Model, path: &PathEntry, i: usize, more: &Additions) -> String {
+fn location(model: &Model, path: &PathEntry, i: usize, contested: Contested, more: &Additions) -> String {
     // Locations are compared with the path as it is after decoding.
     // A location `= /a/` would redirect `/a` to it.
     let exact = |literal: &String| literal == "/" || !literal.ends_with('/');
+    let expression = || pattern(&path.segments, |literal| regex(&decoded(literal)));
     let matcher = match path.literal().filter(exact) {
+        // Many servers take several slashes for one.
+        _ if contested == Contested::Slashes => {
+            format!("~ {}", word(&format!("^{}\\z", with_slashes(&expression(), "/+"))))
+        }
         Some(literal) => format!("= {}", word(&decoded(&literal))),
-        None => format!("~ {}", word(&format!("^{}\\z", pattern(&path.segments, |literal| regex(&decoded(literal)))))),
+        None => format!("~ {}", word(&format!("^{}\\z", expression()))),
     };
     let methods: Vec<&str> = path.methods().map(apidoc::Method::as_str).collect();
     let body = match one_upstream(path) {

@@ -240,19 +240,18 @@ pub(super) fn checked_pattern(segments: &[Segment], contested: Contested, plain:
         Contested::No => pattern(segments, regex),
         Contested::Segment => pattern(segments, |literal| every_form(literal, plain)),
         Contested::Slashes => {
-            let whole = pattern(segments, |literal| every_form(literal, plain));
-            // The first slash stays one. `[^/]` is of a parameter.
-            whole
-                .split_inclusive("[^/]")
-                .map(|piece| match piece.strip_suffix("[^/]") {
-                    Some(before) => before.replace('/', SLASHES) + "[^/]",
-                    None => piece.replace('/', SLASHES),
-                })
-                .collect::<String>()
-                .replacen(SLASHES, "/", 1)
+            // What servers take for one slash.
+            with_slashes(&pattern(segments, |literal| every_form(literal, plain)), "(/|%2[Ff])+")
         }
     }
 }
 
-/// What servers take for one slash.
-const SLASHES: &str = "(/|%2[Ff])+";
+/// A [`pattern`] with something else for every slash but the first.
+pub(super) fn with_slashes(pattern: &str, slash: &str) -> String {
+    // `[^/]` is of a parameter.
+    let pieces = pattern.split_inclusive("[^/]").map(|piece| match piece.strip_suffix("[^/]") {
+        Some(before) => before.replace('/', slash) + "[^/]",
+        None => piece.replace('/', slash),
+    });
+    pieces.collect::<String>().replacen(slash, "/", 1)
+}

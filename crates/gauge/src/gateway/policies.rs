@@ -266,11 +266,15 @@ pub fn origin(text: &str) -> Result<String, String> {
         None => (host, None),
     };
     let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+    let label = |label: &str| {
+        let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
+        (1..=63).contains(&label.len()) && label.bytes().all(inner) && !label.starts_with('-') && !label.ends_with('-')
+    };
     let named = match address {
         Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok_and(|parsed| parsed.to_string() == address),
-        None => !name.is_empty() && name.bytes().all(word),
+        None => name.len() <= 253 && name.split('.').all(label),
     };
-    if scheme.is_empty() || !scheme.bytes().all(|byte| word(byte) || byte == b'+') || !named {
+    if !scheme.starts_with(|c: char| c.is_ascii_lowercase()) || !scheme.bytes().all(|byte| word(byte) || byte == b'+') || !named {
         return Err(wrong.to_owned());
     }
     match (scheme, port) {
