@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::super::model::{Model, PathEntry};
-use super::super::policies::{IDEMPOTENT, Keys, MAX_AGE, RETRIED};
+use super::super::policies::{CORS_FIELDS, GO_SENDS_AGAIN, IDEMPOTENT, Keys, MAX_AGE, RETRIED};
 use super::super::security::Guard;
 use super::{Additions, Answer, listens, nothing_more};
 use crate::profile::secure::HttpVersion;
@@ -75,15 +75,16 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
             all.route.extend(cors.origins.iter().map(|origin| format!("\t\t\theader Origin {origin}\n")));
             all.route.push_str("\t\t}\n\t\theader @cors Access-Control-Allow-Origin {header.Origin}\n");
         }
-        all.upstream.push_str(
-            "\t\theader_down -Access-Control-Allow-Origin\n\t\theader_down -Access-Control-Allow-Credentials\n",
-        );
+        all.upstream.extend(CORS_FIELDS.map(|name| format!("\t\theader_down -{name}\n")));
     }
     if let Some(keys) = model.keys() {
         let _ = write!(all.end, "(authenticated) {{\n\troute {{\n{}\t}}\n}}\n", key_auth(&keys));
     }
     if model.checks() {
         let _ = writeln!(all.route, "\t\trequest_header -{CONSUMER}");
+    }
+    if policies.retries.is_some() {
+        all.notes.push(GO_SENDS_AGAIN.to_owned());
     }
     if let Some(retries) = policies.retries.filter(|retries| *retries > 0) {
         let methods: Vec<String> = IDEMPOTENT.iter().map(|method| format!("method('{method}')")).collect();
@@ -112,7 +113,7 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
 \t\t}}
 "
         );
-        all.notes.push("a request with a body is not sent again after anything of it was sent".to_owned());
+        all.notes.push("a request with a body is not sent again once a part of it was sent; a response that takes longer than 60 s is a failure, after which a request without one is sent again".to_owned());
         all.notes.push("retries were tried with Caddy 2.11.7: older versions may not know the conditions".to_owned());
     }
     if let Some(address) = policies.metrics {

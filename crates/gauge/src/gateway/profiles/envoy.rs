@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::super::model::{Model, PathEntry};
-use super::super::policies::{By, IDEMPOTENT, Keys, Limit, MAX_AGE, RETRIED};
+use super::super::policies::{By, CORS_FIELDS, IDEMPOTENT, Keys, Limit, MAX_AGE, RETRIED};
 use super::super::security::Guard;
 use super::super::text::{quoted, regex};
 use super::{Additions, Answer, listens, nothing_more, spellings};
@@ -150,10 +150,12 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
     let mut all = Additions::default();
     if model.cors().is_some() {
         all.global.push_str(&filter("cors", "cors", "Cors", "").global);
-        all.route = "                      response_headers_to_remove: [access-control-allow-origin, access-control-allow-credentials]
-                      response_headers_to_add: [{header: {key: Vary, value: Origin}, append_action: APPEND_IF_EXISTS_OR_ADD}]
-"
-        .to_owned();
+        all.route = format!(
+            "                      response_headers_to_remove: [{}]
+                      response_headers_to_add: [{{header: {{key: Vary, value: Origin}}, append_action: APPEND_IF_EXISTS_OR_ADD}}]
+",
+            CORS_FIELDS.join(", ")
+        );
     }
     let keys = model.keys().map(|keys| key_auth(&keys));
     let rules = "requirement_map: {tokens: {provider_name: tokens}}";
@@ -166,12 +168,16 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
             1,
         ));
     }
+    if policies.tokens.is_some() {
+        all.notes.push("a token for another audience, or of another issuer or subject, may get 403 in place of 401".to_owned());
+    }
     if let Some(address) = policies.metrics {
         all.server =
             METRICS.replace("HOST", &quoted(&address.ip().to_string())).replace("PORT", &address.port().to_string());
         all.end = ADMIN.to_owned();
     }
     if policies.retries.is_some_and(|retries| retries > 0) {
+        all.notes.push("a body of more than 1 MiB is not sent again".to_owned());
         all.notes.push("POST and PATCH are not sent again, even if the connection failed before".to_owned());
     }
     all

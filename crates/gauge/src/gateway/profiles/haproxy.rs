@@ -235,7 +235,7 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
                 "    retry-on conn-failure empty-response {statuses}\n    http-request disable-l7-retry unless {{ method {} }}\n",
                 IDEMPOTENT.join(" ")
             );
-            all.notes.push("a connection that fails is tried again after a second; a request that is longer than a buffer (16 KiB) is not sent again after a response".to_owned());
+            all.notes.push("a connection that fails is tried again after a second; a request that does not fit a buffer (16 KiB, of which 1 KiB stays free) is not sent again after a response".to_owned());
         }
     }
     if let Some(address) = policies.metrics {
@@ -293,8 +293,7 @@ fn preflight(cors: &Cors<'_>) -> String {
     };
     let vary = if cors.any { "" } else { "    http-after-response add-header Vary Origin\n" };
     format!(
-        "{origin}    http-after-response del-header Access-Control-Allow-Credentials
-    http-after-response del-header Access-Control-Allow-Origin
+        "{origin}    http-response del-header ^access-control-(allow|expose|max)- -m reg
     http-after-response set-header Access-Control-Allow-Origin %[var(txn.origin)] if {{ var(txn.origin) -m found }}
 {vary}    http-request return status 204 hdr Access-Control-Allow-Methods \"%[var(txn.route),map_str(allow.map)]\" {headers}hdr Access-Control-Max-Age {MAX_AGE} if {preflight} {{ var(txn.origin) -m found }}
     http-request return status 204 if {preflight}

@@ -90,7 +90,7 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
     if policies.retries.is_some_and(|retries| retries > 0) {
         let statuses = RETRIED.map(|status| format!("http_{status}")).join(" ");
         all.end = format!("nginx_proxy_proxy_next_upstream = error timeout {statuses}\n");
-        all.notes.push("a request with a body is sent again only if nothing of it was sent".to_owned());
+        all.notes.push("a body that does not fit a buffer (client_body_buffer_size) is not sent again once a part of it was sent; a response that takes longer than 60 s is a failure, after which the request is sent again".to_owned());
     }
     all
 }

@@ -1,7 +1,7 @@
 //! nginx: `global` is in `http`, `server` in `server`, `route` in each location, `upstream` where requests are passed on.
 
 use super::super::model::{Model, PathEntry};
-use super::super::policies::{By, Cors, Keys, Limit, MAX_AGE, RETRIED};
+use super::super::policies::{By, CORS_FIELDS, Cors, Keys, Limit, MAX_AGE, RETRIED};
 use super::super::security::Guard;
 use super::{Additions, Answer, file, listens, nothing_more, spellings};
 use crate::profile::secure::HttpVersion;
@@ -185,7 +185,7 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
                 "    # Each upstream has its server {0} times: nginx tries none twice.\n    proxy_next_upstream error timeout {statuses};\n    proxy_next_upstream_tries {0};\n",
                 retries + 1
             ));
-            all.notes.push("a request with a body is sent again only if nothing of it was sent".to_owned());
+            all.notes.push("a body of about 64 KiB and more is not sent again once a part of it was sent; a response that takes longer than 60 s is a failure, after which the request is sent again".to_owned());
         }
     }
     all
@@ -207,11 +207,9 @@ fn origins(cors: &Cors<'_>) -> (String, String) {
 ",
     );
     let mut server = String::from(
-        "        proxy_hide_header Access-Control-Allow-Origin;
-        proxy_hide_header Access-Control-Allow-Credentials;
-        add_header Access-Control-Allow-Origin $cors_origin always;
-",
+        "        add_header Access-Control-Allow-Origin $cors_origin always;\n",
     );
+    server.extend(CORS_FIELDS.map(|name| format!("        proxy_hide_header {name};\n")));
     // The same response for every origin.
     if !cors.any {
         server.push_str("        add_header Vary Origin always;\n");

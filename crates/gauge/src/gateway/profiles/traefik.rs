@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::super::model::{Model, PathEntry};
-use super::super::policies::{By, Limit, MAX_AGE, RETRIED};
+use super::super::policies::{By, CORS_FIELDS, GO_SENDS_AGAIN, Limit, MAX_AGE, RETRIED};
 use super::super::text::quoted;
 use super::{Additions, Answer, nothing_more, spellings};
 use crate::profile::{CONSUMER, Headers, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, SET};
@@ -69,6 +69,8 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
     let clean = clean(model);
     all.global.push_str(&clean);
     if let Some(cors) = model.cors() {
+        let removed: Vec<String> = CORS_FIELDS.iter().map(|name| format!("{name}: \"\"")).collect();
+        let removed = removed.join(", ");
         let origins: Vec<String> = cors.origins.iter().map(|origin| quoted(origin)).collect();
         let origins = if cors.any { "\"*\"".to_owned() } else { origins.join(", ") };
         let headers: Vec<String> = cors.headers.split(", ").filter(|name| !name.is_empty()).map(quoted).collect();
@@ -79,7 +81,7 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
                 all.global,
                 "    {name}:
       headers:
-        customResponseHeaders: {{Access-Control-Allow-Origin: \"\", Access-Control-Allow-Credentials: \"\"}}
+        customResponseHeaders: {{{removed}}}
         accessControlAllowOriginList: [{origins}]
         accessControlAllowMethods: [{}]
         accessControlAllowHeaders: [{}]
@@ -92,6 +94,9 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
             );
         }
     }
+    if model.settings.policies.retries.is_some() {
+        all.notes.push(GO_SENDS_AGAIN.to_owned());
+    }
     if let Some(retries) = model.settings.policies.retries.filter(|retries| *retries > 0) {
         let (first, last) = (RETRIED[0], RETRIED[RETRIED.len() - 1]);
         let _ = writeln!(
@@ -101,6 +106,7 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
         );
         all.route =
             [all.route.as_str(), "retry"].into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(", ");
+        all.notes.push("a body of several MiB is not sent again; a response that takes longer than 60 s is a failure, after which the request is sent again".to_owned());
         all.notes
             .push("retries after a status were tried with Traefik 3.7.15: older versions may not know them".to_owned());
     }

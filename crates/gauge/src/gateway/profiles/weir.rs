@@ -132,6 +132,7 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
         format!("    retry: {{extra_attempts: {retries}, on: [connect, reset, {statuses}]}}\n")
     });
     if policies.retries.is_some_and(|retries| retries > 0) {
+        notes.push("a body of more than 16 KiB is not sent again; a connection that was kept open and ends before a response is one more attempt".to_owned());
         notes.push("retries are at most 20 % of the requests of the last ten seconds, with a few more where there are few requests (upstreams.*.retry.budget)".to_owned());
     }
     Additions { global, upstream, files, notes, ..Additions::default() }
