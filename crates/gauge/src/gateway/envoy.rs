@@ -177,7 +177,8 @@ const ENCODED_DOTS: &str = r#"                        - match: {safe_regex: {reg
 "#;
 
 /// It refuses regular expressions that are larger than 100 instructions: a long path, or a few origins.
-const PROGRAM_SIZE: &str = "layered_runtime: {layers: [{name: static, static_layer: {re2: {max_program_size: {error_level: 100000}}}}]}
+const PROGRAM_SIZE: &str =
+    "layered_runtime: {layers: [{name: static, static_layer: {re2: {max_program_size: {error_level: 100000}}}}]}
 ";
 
 /// A line on standard output for each request.

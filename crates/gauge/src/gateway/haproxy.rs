@@ -173,7 +173,8 @@ frontend in
 }
 
 /// A server that takes `%2F` for a slash would take them for another path, which may need credentials.
-const ENCODED_DOTS: &str = "    http-request deny deny_status 400 if { path -m sub -i %2f } { path -m reg -i (/|%2f)([.]|%2e){1,2}(/|%2f|$) }
+const ENCODED_DOTS: &str =
+    "    http-request deny deny_status 400 if { path -m sub -i %2f } { path -m reg -i (/|%2f)([.]|%2e){1,2}(/|%2f|$) }
 ";
 
 /// What follows an upgrade is not looked at, and fields that `Connection` names are removed by servers, the gateway's own too.

@@ -36,7 +36,9 @@ pub(super) fn read(text: &str) -> Result<(String, Vec<PublicKey>, usize), String
     }
     let (mut kept, mut keys) = (Vec::new(), Vec::new());
     for key in all {
-        if ["d", "p", "q", "dp", "dq", "qi", "oth", "k"].iter().any(|name| key.get(name).is_some()) || key["kty"] == "oct" {
+        if ["d", "p", "q", "dp", "dq", "qi", "oth", "k"].iter().any(|name| key.get(name).is_some())
+            || key["kty"] == "oct"
+        {
             return Err("it has a private or shared key; gateways must have public keys only".to_owned());
         }
         if key["use"].as_str().is_none_or(|purpose| purpose == "sig")

@@ -286,7 +286,10 @@ pub fn origin(text: &str) -> Result<String, String> {
         Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok_and(|parsed| parsed.to_string() == address),
         None => name.len() <= 253 && name.split('.').all(label),
     };
-    if !scheme.starts_with(|c: char| c.is_ascii_lowercase()) || !scheme.bytes().all(|byte| word(byte) || byte == b'+') || !named {
+    if !scheme.starts_with(|c: char| c.is_ascii_lowercase())
+        || !scheme.bytes().all(|byte| word(byte) || byte == b'+')
+        || !named
+    {
         return Err(wrong.to_owned());
     }
     match (scheme, port) {

@@ -79,9 +79,30 @@ fn header(scheme: &SecurityScheme) -> Option<&str> {
 /// is another field to many servers.
 fn usable(name: &str) -> bool {
     const TAKEN: [&str; 24] = [
-        "accept", "connection", "content-length", "content-type", "cookie", "date", "expect", "forwarded", "host", "http2-settings",
-        "keep-alive", "origin", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding",
-        "upgrade", "via", "x-consumer-username", "x-real-ip", "x-request-id", "",
+        "accept",
+        "connection",
+        "content-length",
+        "content-type",
+        "cookie",
+        "date",
+        "expect",
+        "forwarded",
+        "host",
+        "http2-settings",
+        "keep-alive",
+        "origin",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "via",
+        "x-consumer-username",
+        "x-real-ip",
+        "x-request-id",
+        "",
     ];
     let name = name.to_ascii_lowercase();
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
@@ -95,10 +116,16 @@ pub(super) fn unusable(api: &Api, model: &Model) -> Vec<String> {
     if model.settings.policies.keys.is_none() || !model.key_header.is_empty() {
         return Vec::new();
     }
-    let used = |scheme: &String| api.operations.iter().any(|operation| operation.security.0.iter().any(|all| all.contains_key(scheme)));
+    let used = |scheme: &String| {
+        api.operations.iter().any(|operation| operation.security.0.iter().any(|all| all.contains_key(scheme)))
+    };
     let schemes = api.security_schemes.iter().filter(|(scheme, _)| used(scheme));
     let names = schemes.filter_map(|(_, scheme)| match scheme {
-        SecurityScheme::ApiKey { location: KeyLocation::Header, name } if !name.eq_ignore_ascii_case("authorization") => Some(name),
+        SecurityScheme::ApiKey { location: KeyLocation::Header, name }
+            if !name.eq_ignore_ascii_case("authorization") =>
+        {
+            Some(name)
+        }
         _ => None,
     });
     names

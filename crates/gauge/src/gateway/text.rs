@@ -81,7 +81,8 @@ pub(super) fn reserved_in_every_form(literal: &str) -> String {
     let mut out = String::new();
     for c in decoded(literal).chars() {
         match c {
-            '!' | '#' | '$' | '&' | '\'' | '(' | ')' | '*' | '+' | ',' | '/' | ':' | ';' | '=' | '?' | '@' | '[' | ']' | '%' => {
+            '!' | '#' | '$' | '&' | '\'' | '(' | ')' | '*' | '+' | ',' | '/' | ':' | ';' | '=' | '?' | '@' | '['
+            | ']' | '%' => {
                 out.push_str(&every_form(&format!("%{:02X}", c as u32), true));
             }
             other => out.push_str(&regex(&other.to_string())),

@@ -89,9 +89,7 @@ fn rate_limit(limit: &Limit<'_>) -> Additions {
         f64::from(milliseconds / fills) / 1000.0
     );
     let (keys, actions): (&[&str], String) = match limit.by {
-        By::Header(header) => {
-            (&["client"], format!("rate_limits: [{{actions: [{}]}}]\n", by_header(header, "client")))
-        }
+        By::Header(header) => (&["client"], format!("rate_limits: [{{actions: [{}]}}]\n", by_header(header, "client"))),
         // Each route says what its clients are counted by.
         By::Address => (&["remote_address"], String::new()),
         // Names of the two kinds are kept apart.
@@ -169,7 +167,9 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
         ));
     }
     if policies.tokens.is_some() {
-        all.notes.push("a token for another audience, or of another issuer or subject, may get 403 in place of 401".to_owned());
+        all.notes.push(
+            "a token for another audience, or of another issuer or subject, may get 403 in place of 401".to_owned(),
+        );
     }
     if let Some(address) = policies.metrics {
         all.server =

@@ -85,7 +85,8 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
         all.global.push_str(&consumers(&keys));
     }
     if model.checks() {
-        all.notes.push(format!("other spellings of {CONSUMER}, such as with underscores, pass as the client sent them"));
+        all.notes
+            .push(format!("other spellings of {CONSUMER}, such as with underscores, pass as the client sent them"));
     }
     if policies.retries.is_some_and(|retries| retries > 0) {
         let statuses = RETRIED.map(|status| format!("http_{status}")).join(" ");

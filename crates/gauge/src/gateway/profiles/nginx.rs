@@ -206,9 +206,7 @@ fn origins(cors: &Cors<'_>) -> (String, String) {
     }
 ",
     );
-    let mut server = String::from(
-        "        add_header Access-Control-Allow-Origin $cors_origin always;\n",
-    );
+    let mut server = String::from("        add_header Access-Control-Allow-Origin $cors_origin always;\n");
     server.extend(CORS_FIELDS.map(|name| format!("        proxy_hide_header {name};\n")));
     // The same response for every origin.
     if !cors.any {
