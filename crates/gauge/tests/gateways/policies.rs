@@ -314,6 +314,7 @@ paths:
   /items/$batch: {get: {operationId: batch, responses: {}}}
   /files/{path}: {get: {operationId: file, security: [], parameters: [{name: path, in: path, required: true, x-multi-segment: true, schema: {type: string}}], responses: {}}}
   /files/secret/x: {get: {operationId: secret, responses: {}}}
+  /sums/%7B%7Badd%201%201%7D%7D: {get: {operationId: sum, security: [], responses: {}}}
 ";
 
 /// What Weir has no template for, so that it writes no configuration.
@@ -370,6 +371,10 @@ fn ways_around(gateway: &'static dyn Gateway, program: &Program) {
     }
     for target in ["/items/administrator", "/items/me", "/items/%C3%A4", "/files/secret", "/files/secret/y"] {
         assert_eq!(send(&running, "GET", target, &[], "").status(), 200, "{name}: {target}");
+    }
+    // A path is a text, also where a gateway's files are templates.
+    for (target, status) in [("/sums/%7B%7Badd%201%201%7D%7D", 200), ("/sums/2", 404)] {
+        assert_eq!(send(&running, "GET", target, &[], "").status(), status, "{name}: {target}");
     }
     // Every spelling that servers take for the name of the consumer.
     let spellings = ["X-Consumer-Username", "X_Consumer_Username", "x-consumer_username", "X_CONSUMER-USERNAME"];
