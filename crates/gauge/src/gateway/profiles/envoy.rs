@@ -92,7 +92,7 @@ fn rate_limit(limit: &Limit<'_>) -> Additions {
         By::Header(header) => (&["client"], format!("rate_limits: [{{actions: [{}]}}]\n", by_header(header, "client"))),
         // Each route says what its clients are counted by.
         By::Address => (&["remote_address"], String::new()),
-        // Names of the two kinds are kept apart.
+        // Each kind of name has its own buckets.
         By::Consumer => (&["key", "token", "remote_address"], String::new()),
     };
     let descriptors: Vec<String> =
@@ -167,9 +167,7 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
         ));
     }
     if policies.tokens.is_some() {
-        all.notes.push(
-            "a token for another audience, or of another issuer or subject, may get 403 in place of 401".to_owned(),
-        );
+        all.notes.push("a token for another audience gets 403 in place of 401".to_owned());
     }
     if let Some(address) = policies.metrics {
         all.server =

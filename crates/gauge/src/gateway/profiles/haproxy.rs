@@ -83,7 +83,7 @@ fn rate_limit(limit: &Limit<'_>) -> Additions {
         By::Header(header) => ("", format!("req.hdr({header})")),
         By::Address => ("", "src".to_owned()),
         By::Consumer => (
-            // Names of the two kinds, and addresses, are kept apart.
+            // Each kind of name, and addresses, have their own entries.
             "    http-request set-var(txn.client) src
     http-request set-var-fmt(txn.client) key:%[var(txn.consumer)] if { var(txn.guard) -m str key }
     http-request set-var-fmt(txn.client) token:%[var(txn.consumer)] if { var(txn.guard) -m str token both }

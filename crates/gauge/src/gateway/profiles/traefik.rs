@@ -106,7 +106,7 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
         );
         all.route =
             [all.route.as_str(), "retry"].into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(", ");
-        all.notes.push("a body of several MiB is not sent again; a response that takes longer than 60 s is a failure, after which the request is sent again".to_owned());
+        all.notes.push("a large body is not sent again (one of 3 MB was not when it was tried, one of 1 MB was); a response that takes longer than 60 s is a failure, after which the request is sent again".to_owned());
         all.notes
             .push("retries after a status were tried with Traefik 3.7.15: older versions may not know them".to_owned());
     }

@@ -123,6 +123,12 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
         global.push_str(&limits("consumers", &limit));
     }
     let mut notes = Vec::new();
+    if policies.limit.is_some() && policies.keys.is_some() && policies.tokens.is_some() {
+        notes.push(
+            "a limit counts the consumer of a key and the `sub` of a token as one client if their names are equal"
+                .to_owned(),
+        );
+    }
     if let Some(address) = policies.metrics {
         global.push_str(&format!("\nadmin: {}\n", quoted(&address.to_string())));
         notes.push("the address of the metrics is Weir's admin listener: it also shows the configuration and reloads it, and must not be public".to_owned());
