@@ -63,7 +63,7 @@ impl Gateway for Nginx {
         }
         files.extend(more.files);
         let mut notes = vec![
-            "a path with a dot segment or %2F is refused with 400: it would be compared in another form than it is passed on in".to_owned(),
+            "a path with a dot segment, %2F or # is refused with 400: it would be compared in another form than it is passed on in".to_owned(),
         ];
         if !model.described_underscores() {
             notes.push("header fields with an underscore in their name are dropped".to_owned());
@@ -110,7 +110,7 @@ impl Gateway for Nginx {
 
 /// Locations are compared with the path after decoding and without dot segments, and what is passed on is the path as it came.
 const UNDESCRIBED: &str = "        # What would be compared in another form than it is passed on in.
-        if ($request_uri ~ \"^[^?]*(?:/(?:\\.|%2[eE]){1,2}(?:[/?]|$)|%2[fF])\") { return 400; }
+        if ($request_uri ~ \"^[^?]*(?:/(?:\\.|%2[eE]){1,2}(?:[/?]|$)|%2[fF]|#)\") { return 400; }
 ";
 
 fn head(model: &Model, place: &Place) -> String {

@@ -67,7 +67,10 @@ pub(super) fn every_form(literal: &str, plain: bool) -> String {
             false => digit.to_string(),
         };
         let escape: String = std::iter::once("%".to_owned()).chain(format!("{byte:02X}").chars().map(digit)).collect();
-        if byte.is_ascii_graphic() && !b"%?".contains(&byte) {
+        if byte == b'%' {
+            // Many servers take one without digits behind it for itself.
+            out.push_str("%(25)?");
+        } else if byte.is_ascii_graphic() && byte != b'?' {
             let _ = write!(out, "({}|{escape})", regex(&character.to_string()));
         } else {
             out.push_str(&escape);
@@ -92,12 +95,15 @@ pub(super) fn reserved_in_every_form(literal: &str) -> String {
 }
 
 /// The forms of a literal in requests to a gateway that writes every escape in upper case and decodes those of unreserved characters: `@` and `%40` are two.
-/// `None` if there are more than `most`.
+/// `None` if there are more than `most`, or if one has a brace, which a template cannot have.
 pub(super) fn normal_forms(literal: &str, most: usize) -> Option<Vec<String>> {
     let mut out = vec![String::new()];
     for byte in bytes(literal) {
         let (plain, escape) = (char::from(byte), format!("%{byte:02X}"));
-        let both = b"!$&'()*+,;=:@".contains(&byte);
+        if b"{}".contains(&byte) {
+            return None;
+        }
+        let both = byte.is_ascii_graphic() && !unreserved(byte) && !b"%?#".contains(&byte);
         let copies = if both { out.clone() } else { Vec::new() };
         for form in &mut out {
             if both || unreserved(byte) { form.push(plain) } else { form.push_str(&escape) }

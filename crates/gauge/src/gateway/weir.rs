@@ -61,7 +61,7 @@ impl Gateway for Weir {
                 _ => in_every_form(&whole).ok_or_else(|| Unsupported {
                     gateway: self.name(),
                     why: format!(
-                        "{whole} needs other credentials than another path that matches it in another encoding, and has too many characters that may be encoded"
+                        "{whole} needs other credentials than another path that matches it in another encoding, and has braces or too many characters that may be encoded"
                     ),
                 })?,
             };

@@ -312,6 +312,9 @@ paths:
   /items/ö: {get: {operationId: umlaut, responses: {}}}
   /items/a b: {get: {operationId: space, responses: {}}}
   /items/$batch: {get: {operationId: batch, responses: {}}}
+  /items/a|b: {get: {operationId: bar, responses: {}}}
+  /items/a%23b: {get: {operationId: fragment, responses: {}}}
+  /items/100%25: {get: {operationId: percent, responses: {}}}
   /files/{path}: {get: {operationId: file, security: [], parameters: [{name: path, in: path, required: true, x-multi-segment: true, schema: {type: string}}], responses: {}}}
   /files/secret/x: {get: {operationId: secret, responses: {}}}
   /sums/%7B%7Badd%201%201%7D%7D: {get: {operationId: sum, security: [], responses: {}}}
@@ -356,6 +359,13 @@ fn ways_around(gateway: &'static dyn Gateway, program: &Program) {
         "/files/a/../secret/x",
         "/files/a/%2e%2e/secret/x",
         "/files/a%2F..%2Fsecret/x",
+        "/items/a|b",
+        "/items/a%7Cb",
+        "/items/a%7cb",
+        "/items/a#b",
+        "/items/a%23b",
+        "/items/100%25",
+        "/items/100%",
         "http://test/items/%61dmin",
         "http://test/items/admin",
     ];
