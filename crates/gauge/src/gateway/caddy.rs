@@ -53,7 +53,7 @@ OPTIONS	log {
         }
         let _ = write!(
             text,
-            "{}://:{} {{\n\tbind {}\n{}{}\troute {{\n{UNDESCRIBED}",
+            "{}://:{} {{\n\tbind {}\n{}{}\troute {{\n{UNDESCRIBED}{UPGRADES}",
             if model.settings.tls.is_some() { "https" } else { "http" },
             place.listen.port(),
             place.listen.ip(),
@@ -136,6 +136,17 @@ fn pass(model: &Model, upstream: &Upstream, more: &Additions) -> String {
         if model.settings.http2_upstreams() { "h2c" } else { "1.1" }
     )
 }
+
+/// What follows an upgrade is not looked at, so that there is none but for WebSocket; fields that `Connection` names would be removed later, the gateway's
+/// own too.
+const UPGRADES: &str = "\t\t@websocket header_regexp Upgrade (?i)^websocket$
+\t\t@plain not header_regexp Upgrade (?i)^websocket$
+\t\trequest_header -HTTP2-Settings
+\t\trequest_header @websocket Connection Upgrade
+\t\trequest_header @websocket Upgrade websocket
+\t\trequest_header @plain -Connection
+\t\trequest_header @plain -Upgrade
+";
 
 fn handlers(model: &Model, path: &PathEntry, i: usize) -> String {
     // Its `path` matcher takes upper and lower case for the same; regular expressions see the decoded path.

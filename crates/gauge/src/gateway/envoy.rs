@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use super::model::{PathEntry, Upstream};
-use super::paths::pattern;
+use super::paths::{Contested, checked_pattern, contested};
 use super::settings::EncodedSlash;
-use super::text::{quoted, regex};
+use super::text::quoted;
 use super::{
     Additions, Command, File, Gateway, Locator, Model, Place, Program, Tls, Unsupported, Written, additions, profiles,
 };
@@ -29,7 +29,7 @@ impl Gateway for Envoy {
     fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported> {
         let more = additions(self, model)?;
         let mut text = format!(
-            "static_resources:
+            "{PROGRAM_SIZE}static_resources:
   listeners:
     - name: in
       address: {{socket_address: {{address: {}, port_value: {}}}}}
@@ -67,8 +67,11 @@ impl Gateway for Envoy {
             more.global,
             more.route
         );
-        for path in &model.paths {
-            text.push_str(&routes(model, path));
+        if model.checks() {
+            text.push_str(ENCODED_DOTS);
+        }
+        for (path, contested) in model.paths.iter().zip(contested(&model.paths)) {
+            text.push_str(&routes(model, path, contested));
         }
         text.push_str(&more.server);
         text.push_str("  clusters:\n");
@@ -109,10 +112,10 @@ impl Gateway for Envoy {
 }
 
 /// The routes of a path, and a refusal of every other method.
-fn routes(model: &Model, path: &PathEntry) -> String {
-    let matcher = match path.literal() {
+fn routes(model: &Model, path: &PathEntry, contested: Contested) -> String {
+    let matcher = match path.literal().filter(|_| contested == Contested::No) {
         Some(literal) => format!("path: {}", quoted(&literal)),
-        None => format!("safe_regex: {{regex: {}}}", quoted(&pattern(&path.segments, regex))),
+        None => format!("safe_regex: {{regex: {}}}", quoted(&checked_pattern(&path.segments, contested, true))),
     };
     let mut text = profiles::envoy::preflight(model, path, &matcher);
     for target in &path.targets {
@@ -167,6 +170,16 @@ fn upgrades(model: &Model) -> &'static str {
         ""
     }
 }
+
+/// A server that takes `%2F` for a slash would take them for another path, which may need credentials.
+const ENCODED_DOTS: &str = r#"                        - match: {safe_regex: {regex: ".*(/|%2[Ff])\\.{1,2}%2[Ff].*|.*%2[Ff]\\.{1,2}((/|%2[Ff]).*)?"}}
+                          direct_response: {status: 400}
+"#;
+
+/// It refuses regular expressions that are larger than 100 instructions: a long path, or a few origins.
+const PROGRAM_SIZE: &str =
+    "layered_runtime: {layers: [{name: static, static_layer: {re2: {max_program_size: {error_level: 100000}}}}]}
+";
 
 /// A line on standard output for each request.
 const ACCESS_LOG: &str = "                access_log:

@@ -4,9 +4,8 @@
 use std::fmt::Write as _;
 
 use super::model::Upstream;
-use super::paths::pattern;
+use super::paths::{Contested, checked_pattern, contested};
 use super::settings::EncodedSlash;
-use super::text::regex;
 use super::{
     Additions, Command, File, Gateway, Locator, Model, Place, Program, Signal, Signals, Unsupported, Written,
     additions, profiles,
@@ -31,11 +30,14 @@ impl Gateway for Haproxy {
     fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported> {
         let (mut literals, mut templates, mut methods, mut allow) =
             (String::new(), String::new(), String::new(), String::new());
-        for (i, path) in model.paths.iter().enumerate() {
-            let _ = match path.literal() {
-                Some(literal) => writeln!(literals, "{literal} /{i}"),
-                None => writeln!(templates, "^{}$ /{i}", pattern(&path.segments, regex)),
-            };
+        for ((i, path), contested) in model.paths.iter().enumerate().zip(contested(&model.paths)) {
+            if let Some(literal) = path.literal() {
+                let _ = writeln!(literals, "{literal} /{i}");
+            }
+            // In another encoding it would be taken for a path with another check.
+            if path.literal().is_none() || contested != Contested::No {
+                let _ = writeln!(templates, "^{}$ /{i}", checked_pattern(&path.segments, contested, false));
+            }
             for target in &path.targets {
                 for method in &target.methods {
                     let _ = writeln!(methods, "{method}/{i} {}", model.upstreams[target.upstream].name);
@@ -145,7 +147,7 @@ frontend in
     bind {}{}{} backlog 4096
     # A dot segment would be taken for a parameter and passed on.
     http-request deny deny_status 400 if {{ path -m sub -i /. /%2e }} {{ path -m reg -i /([.]|%2e){{1,2}}(/|$) }}
-{slash}    # The route by the path, then the backend by method and route.
+{slash}{}{}    # The route by the path, then the backend by method and route.
     http-request set-var(txn.route) path,map_str(literals.map)
     http-request set-var(txn.route) path,map_reg(templates.map) unless {{ var(txn.route) -m found }}
     http-request return status 404 content-type text/plain string \"not found\" unless {{ var(txn.route) -m found }}
@@ -164,6 +166,27 @@ frontend in
         place.listen,
         settings.tls.as_ref().map_or(String::new(), |tls| format!(" ssl crt {}", tls.cert)),
         more.listen,
+        if model.checks() { ENCODED_DOTS } else { "" },
+        if matches!(settings.profile, Profile::WebSocket(_)) { WEBSOCKETS } else { NO_UPGRADE },
         if settings.tls.is_some() { "https" } else { "http" }
     )
 }
+
+/// A server that takes `%2F` for a slash would take them for another path, which may need credentials.
+const ENCODED_DOTS: &str =
+    "    http-request deny deny_status 400 if { path -m sub -i %2f } { path -m reg -i (/|%2f)([.]|%2e){1,2}(/|%2f|$) }
+";
+
+/// What follows an upgrade is not looked at, and fields that `Connection` names are removed by servers, the gateway's own too.
+const NO_UPGRADE: &str = "    # Nothing is upgraded: what follows an upgrade would pass without a look at it.
+    http-request del-header Upgrade
+    http-request del-header HTTP2-Settings
+    http-request del-header Connection
+";
+
+const WEBSOCKETS: &str = "    # Nothing but WebSocket is upgraded: what follows an upgrade passes without a look at it.
+    http-request del-header Upgrade unless { req.fhdr(upgrade) -i -m str websocket }
+    http-request del-header HTTP2-Settings
+    http-request del-header Connection unless { req.hdr(upgrade) -m found }
+    http-request set-header Connection Upgrade if { req.hdr(upgrade) -m found }
+";

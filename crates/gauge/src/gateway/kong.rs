@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::model::{PathEntry, Upstream};
-use super::paths::names;
-use super::text::{decoded_but_reserved, quoted, regex};
+use super::paths::{Contested, contested, names};
+use super::text::{decoded_but_reserved, quoted, regex, reserved_in_every_form};
 use super::{
     Additions, Command, File, Gateway, Locator, Model, Part, Place, Program, Unsupported, Written, additions, profiles,
 };
@@ -48,6 +48,7 @@ services:
         );
         // Between two reads, of what is upgraded too.
         let silence = if matches!(model.settings.profile, Profile::WebSocket(_)) { 3_600_000 } else { 60_000 };
+        let contested = contested(&model.paths);
         for (u, upstream) in model.upstreams.iter().enumerate() {
             let _ = write!(
                 text,
@@ -69,7 +70,7 @@ services:
                 if upstream.https { "    tls_verify: true\n" } else { "" }.to_owned() + &base(upstream)
             );
             for (i, path) in model.paths.iter().enumerate() {
-                let (expression, priority) = (expression(path), model.paths.len() - i);
+                let (expression, priority) = (expression(path, contested[i]), model.paths.len() - i);
                 if path.targets[0].upstream == u {
                     text.push_str(&profiles::kong::preflight(model, path, &expression, i, priority));
                 }
@@ -176,14 +177,16 @@ upstream_keepalive_idle_timeout = 60
 
 /// `~/active/bid/(?<auctionID>[^#?/]+)$`. Kong takes a path without `~` for a prefix, so literal ones are expressions too; it compares
 /// with a path that is decoded but for what is reserved.
-fn expression(path: &PathEntry) -> String {
+/// If the path is contested, what is reserved is matched in both forms.
+fn expression(path: &PathEntry, contested: Contested) -> String {
     let mut out = String::from("~");
     let captures = names(&path.segments);
     for (i, segment) in path.segments.iter().enumerate() {
         out.push('/');
         for (j, part) in segment.parts.iter().enumerate() {
             match part {
-                Part::Literal(text) => out.push_str(&regex(&decoded_but_reserved(text))),
+                Part::Literal(text) if contested == Contested::No => out.push_str(&regex(&decoded_but_reserved(text))),
+                Part::Literal(text) => out.push_str(&reserved_in_every_form(text)),
                 Part::Parameter(_) | Part::MultiSegment(_) => {
                     // A capture has 32 characters at most.
                     let name = captures[i].clone().filter(|name| name.len() <= 32).unwrap_or(format!("p{i}_{j}"));

@@ -358,6 +358,10 @@ pub fn written(gateway: &dyn Gateway, model: &Model, place: &Place) -> Result<Wr
     written.notes.extend(model.settings.not_written(gateway.name()));
     written.notes.extend(model.settings.policies.not_written(gateway));
     written.notes.extend(security::notes_of(gateway, model));
+    // Names of a description may hold line breaks and other control characters, which a terminal would follow.
+    for note in &mut written.notes {
+        *note = note.replace(char::is_control, " ");
+    }
     Ok(written)
 }
 

@@ -261,6 +261,8 @@ impl Model {
             key_header: security::key_header(api),
             notes: unused_servers(api),
         };
+        let mut seen = std::collections::BTreeSet::new();
+        model.settings.policies.cors.retain(|origin| seen.insert(origin.clone()));
         let mut reasons = Vec::new();
         // Many operations may fail for one reason: it is told once.
         let mut failed: Vec<(String, String, usize)> = Vec::new();
@@ -291,7 +293,8 @@ impl Model {
             ));
         }
         model.group(&mut reasons);
-        reasons.extend(security::unused(&model));
+        let unusable = security::unusable(api, &model);
+        reasons.extend(if unusable.is_empty() { security::unused(&model) } else { unusable });
         model.notes.extend(security::not_given(&model));
         if reasons.is_empty() { Ok(model) } else { Err(ModelError { reasons }) }
     }

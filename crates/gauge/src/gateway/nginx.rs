@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::model::{PathEntry, Upstream};
-use super::paths::pattern;
+use super::paths::{Contested, contested, pattern, with_slashes};
 use super::text::{decoded, regex};
 use super::{
     Additions, Command, File, Gateway, Locator, Model, Place, Program, Signal, Signals, Tls, Unsupported, Written,
@@ -53,8 +53,8 @@ impl Gateway for Nginx {
             more.listen.to_owned() + if model.settings.tls.is_some() { " ssl" } else { "" },
             model.settings.tls.as_ref().map_or(String::new(), certificate) + &more.server
         );
-        for (i, path) in model.paths.iter().enumerate() {
-            text.push_str(&location(model, path, i, &more));
+        for ((i, path), contested) in model.paths.iter().enumerate().zip(contested(&model.paths)) {
+            text.push_str(&location(model, path, i, contested, &more));
         }
         text.push_str("    }\n}\n");
         let mut files = vec![File::new("nginx.conf", text)];
@@ -63,9 +63,9 @@ impl Gateway for Nginx {
         }
         files.extend(more.files);
         let mut notes = vec![
-            "a path with a dot segment or %2F is refused with 400: it would be compared in another form than it is passed on in".to_owned(),
+            "a path with a dot segment, %2F or # is refused with 400: it would be compared in another form than it is passed on in".to_owned(),
         ];
-        if !described_underscores(model) {
+        if !model.described_underscores() {
             notes.push("header fields with an underscore in their name are dropped".to_owned());
         }
         if named {
@@ -110,11 +110,11 @@ impl Gateway for Nginx {
 
 /// Locations are compared with the path after decoding and without dot segments, and what is passed on is the path as it came.
 const UNDESCRIBED: &str = "        # What would be compared in another form than it is passed on in.
-        if ($request_uri ~ \"^[^?]*(?:/(?:\\.|%2[eE]){1,2}(?:[/?]|$)|%2[fF])\") { return 400; }
+        if ($request_uri ~ \"^[^?]*(?:/(?:\\.|%2[eE]){1,2}(?:[/?]|$)|%2[fF]|#)\") { return 400; }
 ";
 
 fn head(model: &Model, place: &Place) -> String {
-    let underscores = if described_underscores(model) { "    underscores_in_headers on;\n" } else { "" };
+    let underscores = if model.described_underscores() { "    underscores_in_headers on;\n" } else { "" };
     let log = if model.settings.access_log { "/dev/stdout" } else { "off" };
     format!(
         "daemon off;
@@ -164,9 +164,11 @@ fn certificate(tls: &Tls) -> String {
     )
 }
 
-/// Whether a header of the description has an underscore: nginx drops such headers by itself.
-fn described_underscores(model: &Model) -> bool {
-    model.routes.iter().flat_map(|route| &route.request_headers).any(|name| name.contains('_'))
+impl Model {
+    /// Whether a header of the description has an underscore: nginx drops such headers by itself.
+    pub(super) fn described_underscores(&self) -> bool {
+        self.routes.iter().flat_map(|route| &route.request_headers).any(|name| name.contains('_'))
+    }
 }
 
 /// The server of an upstream, as often as a request may be sent to it; a failure says nothing about the same server under another number.
@@ -261,13 +263,18 @@ fn one_upstream(path: &PathEntry) -> Option<usize> {
     path.targets.iter().all(|target| target.upstream == first).then_some(first)
 }
 
-fn location(model: &Model, path: &PathEntry, i: usize, more: &Additions) -> String {
+fn location(model: &Model, path: &PathEntry, i: usize, contested: Contested, more: &Additions) -> String {
     // Locations are compared with the path as it is after decoding.
     // A location `= /a/` would redirect `/a` to it.
     let exact = |literal: &String| literal == "/" || !literal.ends_with('/');
+    let expression = || pattern(&path.segments, |literal| regex(&decoded(literal)));
     let matcher = match path.literal().filter(exact) {
+        // Many servers take several slashes for one.
+        _ if contested == Contested::Slashes => {
+            format!("~ {}", word(&format!("^{}\\z", with_slashes(&expression(), "/+"))))
+        }
         Some(literal) => format!("= {}", word(&decoded(&literal))),
-        None => format!("~ {}", word(&format!("^{}\\z", pattern(&path.segments, |literal| regex(&decoded(literal)))))),
+        None => format!("~ {}", word(&format!("^{}\\z", expression()))),
     };
     let methods: Vec<&str> = path.methods().map(apidoc::Method::as_str).collect();
     let body = match one_upstream(path) {

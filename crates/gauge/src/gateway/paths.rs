@@ -3,6 +3,8 @@
 use apidoc::Method;
 
 use super::model::{Model, Part, PathEntry, Segment, Target, order};
+use super::security::Guard;
+use super::text::{decoded, every_form, regex};
 
 /// The paths of a model for a gateway that cannot say every segment: one for which `can` is false becomes a parameter, which matches more,
 /// and there is a note about it. A parameter that may hold slashes becomes one segment; at the end of a path there is also a path for
@@ -181,4 +183,75 @@ pub(super) fn pattern(segments: &[Segment], literal: impl Fn(&str) -> String) ->
         }
     }
     out
+}
+
+/// Whether the check of a path depends on it that its literals are recognised in every percent-encoding: one that is not would be taken for another path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Contested {
+    /// It does not.
+    No,
+    /// Another path with another check has a parameter there.
+    Segment,
+    /// Another path with another check has a parameter there that may hold slashes.
+    Slashes,
+}
+
+/// For each path, whether a later one that matches the same request in another encoding has another check.
+pub(super) fn contested(paths: &[PathEntry]) -> Vec<Contested> {
+    let guard = |path: &PathEntry, method: Method| {
+        path.targets.iter().find(|target| target.methods.contains(&method)).map(|target| target.guard)
+    };
+    let against = |path: &PathEntry, other: &PathEntry| {
+        let differs = |method| match (guard(path, method), guard(other, method)) {
+            (Some(Guard::Open), _) | (_, None) => false,
+            (one, two) => one != two,
+        };
+        if path.methods().any(differs) { overlap(&path.segments, &other.segments) } else { Contested::No }
+    };
+    let worst = |(i, path): (usize, &PathEntry)| {
+        let all = || paths[i + 1..].iter().map(|other| against(path, other));
+        match path.targets.iter().all(|target| target.guard == Guard::Open) {
+            true => Contested::No,
+            false if all().any(|one| one == Contested::Slashes) => Contested::Slashes,
+            false if all().any(|one| one == Contested::Segment) => Contested::Segment,
+            false => Contested::No,
+        }
+    };
+    paths.iter().enumerate().map(worst).collect()
+}
+
+/// Whether there may be a path that two templates match, if percent-encoding is undone.
+fn overlap(a: &[Segment], b: &[Segment]) -> Contested {
+    let slashes = |segment: &Segment| segment.parts.iter().any(|part| matches!(part, Part::MultiSegment(_)));
+    for (a, b) in a.iter().zip(b) {
+        match (a.literal(), b.literal()) {
+            (Some(a), Some(b)) if decoded(a) != decoded(b) => return Contested::No,
+            (Some(""), None) | (None, Some("")) => return Contested::No,
+            _ if slashes(a) || slashes(b) => return Contested::Slashes,
+            _ => {}
+        }
+    }
+    if a.len() == b.len() { Contested::Segment } else { Contested::No }
+}
+
+/// [`pattern`] of a path for gateways that compare it as it came, or (if `plain`) with unreserved characters decoded: a contested path in every encoding.
+pub(super) fn checked_pattern(segments: &[Segment], contested: Contested, plain: bool) -> String {
+    match contested {
+        Contested::No => pattern(segments, regex),
+        Contested::Segment => pattern(segments, |literal| every_form(literal, plain)),
+        Contested::Slashes => {
+            // What servers take for one slash.
+            with_slashes(&pattern(segments, |literal| every_form(literal, plain)), "(/|%2[Ff])+")
+        }
+    }
+}
+
+/// A [`pattern`] with something else for every slash but the first.
+pub(super) fn with_slashes(pattern: &str, slash: &str) -> String {
+    // `[^/]` is of a parameter.
+    let pieces = pattern.split_inclusive("[^/]").map(|piece| match piece.strip_suffix("[^/]") {
+        Some(before) => before.replace('/', slash) + "[^/]",
+        None => piece.replace('/', slash),
+    });
+    pieces.collect::<String>().replacen(slash, "/", 1)
 }

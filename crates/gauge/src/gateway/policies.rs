@@ -13,6 +13,18 @@ pub(super) const MAX_AGE: u32 = 600;
 pub(super) const IDEMPOTENT: [&str; 6] = ["GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"];
 /// Statuses after which such a request is sent again.
 pub(super) const RETRIED: [u16; 3] = [502, 503, 504];
+/// Response fields of CORS: what an upstream says about origins is not what the gateway was told.
+pub(super) const CORS_FIELDS: [&str; 7] = [
+    "Access-Control-Allow-Origin",
+    "Access-Control-Allow-Credentials",
+    "Access-Control-Allow-Methods",
+    "Access-Control-Allow-Headers",
+    "Access-Control-Allow-Private-Network",
+    "Access-Control-Expose-Headers",
+    "Access-Control-Max-Age",
+];
+/// What programs written in Go do without being told.
+pub(super) const GO_SENDS_AGAIN: &str = "a request without a body is sent once more, whatever --retries says, if a connection that was kept open ends before a response and the method is GET, HEAD, OPTIONS or TRACE or the request has Idempotency-Key or X-Idempotency-Key, also POST and PATCH: Go's HTTP client does this, and no setting turns it off";
 /// Shortest key, in characters: shorter ones can be guessed, and Weir takes none.
 const KEY_LENGTH: usize = 20;
 
@@ -215,9 +227,9 @@ impl Policies {
             ));
         }
         match self.retries.filter(|_| is("--retries")) {
-            Some(0) => said.push("no request is sent again".to_owned()),
+            Some(0) => said.push("the gateway is told to send no request again".to_owned()),
             Some(retries) => said.push(format!(
-                "a request is sent again up to {retries} times after a failed connection, 502, 503 or 504; POST and PATCH never after the upstream may have seen them"
+                "a request is sent again up to {retries} times after a failed connection, 502, 503 or 504, if its method is idempotent (GET, HEAD, OPTIONS, PUT, DELETE, TRACE)"
             )),
             None => {}
         }
@@ -266,11 +278,18 @@ pub fn origin(text: &str) -> Result<String, String> {
         None => (host, None),
     };
     let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+    let label = |label: &str| {
+        let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
+        (1..=63).contains(&label.len()) && label.bytes().all(inner) && !label.starts_with('-') && !label.ends_with('-')
+    };
     let named = match address {
         Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok_and(|parsed| parsed.to_string() == address),
-        None => !name.is_empty() && name.bytes().all(word),
+        None => name.len() <= 253 && name.split('.').all(label),
     };
-    if scheme.is_empty() || !scheme.bytes().all(|byte| word(byte) || byte == b'+') || !named {
+    if !scheme.starts_with(|c: char| c.is_ascii_lowercase())
+        || !scheme.bytes().all(|byte| word(byte) || byte == b'+')
+        || !named
+    {
         return Err(wrong.to_owned());
     }
     match (scheme, port) {

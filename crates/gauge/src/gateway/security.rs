@@ -67,13 +67,70 @@ pub(super) fn key_header(api: &Api) -> String {
 fn header(scheme: &SecurityScheme) -> Option<&str> {
     match scheme {
         SecurityScheme::ApiKey { location: KeyLocation::Header, name }
-            if !name.eq_ignore_ascii_case("authorization")
-                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') =>
+            if !name.eq_ignore_ascii_case("authorization") && usable(name) =>
         {
             Some(name)
         }
         _ => None,
     }
+}
+
+/// Whether a field of this name can have a key: one with a meaning of its own is changed or removed by gateways, and one with an underscore
+/// is another field to many servers.
+fn usable(name: &str) -> bool {
+    const TAKEN: [&str; 24] = [
+        "accept",
+        "connection",
+        "content-length",
+        "content-type",
+        "cookie",
+        "date",
+        "expect",
+        "forwarded",
+        "host",
+        "http2-settings",
+        "keep-alive",
+        "origin",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "via",
+        "x-consumer-username",
+        "x-real-ip",
+        "x-request-id",
+        "",
+    ];
+    let name = name.to_ascii_lowercase();
+    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        && name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && !TAKEN.contains(&name.as_str())
+        && !["x-forwarded-", "x-envoy-", "access-control-"].iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Why the keys of `--api-keys` cannot be in the field that the description names, if that is so of all of its fields.
+pub(super) fn unusable(api: &Api, model: &Model) -> Vec<String> {
+    if model.settings.policies.keys.is_none() || !model.key_header.is_empty() {
+        return Vec::new();
+    }
+    let used = |scheme: &String| {
+        api.operations.iter().any(|operation| operation.security.0.iter().any(|all| all.contains_key(scheme)))
+    };
+    let schemes = api.security_schemes.iter().filter(|(scheme, _)| used(scheme));
+    let names = schemes.filter_map(|(_, scheme)| match scheme {
+        SecurityScheme::ApiKey { location: KeyLocation::Header, name }
+            if !name.eq_ignore_ascii_case("authorization") =>
+        {
+            Some(name)
+        }
+        _ => None,
+    });
+    names
+        .map(|name| format!("--api-keys: the field {name:?} of the description cannot have keys: it has letters, digits and -, begins with a letter, and has no meaning of its own to a gateway"))
+        .collect()
 }
 
 /// What is enough for an operation; nothing if everyone may send it.

@@ -12,10 +12,9 @@ pub(super) fn encoded(segment: &str) -> String {
         let escape = if bytes[i] == b'%' { escape(segment, i) } else { None };
         i += if escape.is_some() { 3 } else { 1 };
         let byte = escape.unwrap_or(bytes[i - 1]);
-        let unreserved = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
         // `%2B` and `+` are not the same to everyone: of these an escape stays one.
         let plain = escape.is_none() && b"!$&'()*+,;=:@".contains(&byte);
-        if unreserved || plain {
+        if unreserved(byte) || plain {
             out.push(char::from(byte));
         } else {
             let _ = write!(out, "%{byte:02X}");
@@ -26,6 +25,11 @@ pub(super) fn encoded(segment: &str) -> String {
 
 /// Undoes percent-encoding. What is then no UTF-8 stays encoded.
 pub(super) fn decoded(segment: &str) -> String {
+    String::from_utf8(bytes(segment)).unwrap_or_else(|_| segment.to_owned())
+}
+
+/// Undoes percent-encoding.
+fn bytes(segment: &str) -> Vec<u8> {
     let bytes = segment.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut i = 0;
@@ -41,7 +45,75 @@ pub(super) fn decoded(segment: &str) -> String {
             }
         }
     }
-    String::from_utf8(out).unwrap_or_else(|_| segment.to_owned())
+    out
+}
+
+/// What a URI never has to encode (RFC 3986, section 2.3).
+fn unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
+}
+
+/// A regular expression for every form that a literal can have in a request. If `plain`, the gateway has decoded unreserved characters before.
+pub(super) fn every_form(literal: &str, plain: bool) -> String {
+    let mut out = String::new();
+    for byte in bytes(literal) {
+        let character = char::from(byte);
+        if plain && unreserved(byte) {
+            out.push_str(&regex(&character.to_string()));
+            continue;
+        }
+        let digit = |digit: char| match digit.is_ascii_alphabetic() {
+            true => format!("[{digit}{}]", digit.to_ascii_lowercase()),
+            false => digit.to_string(),
+        };
+        let escape: String = std::iter::once("%".to_owned()).chain(format!("{byte:02X}").chars().map(digit)).collect();
+        if byte == b'%' {
+            // Many servers take one without digits behind it for itself.
+            out.push_str("%(25)?");
+        } else if byte.is_ascii_graphic() && byte != b'?' {
+            let _ = write!(out, "({}|{escape})", regex(&character.to_string()));
+        } else {
+            out.push_str(&escape);
+        }
+    }
+    out
+}
+
+/// [`every_form`] for gateways that decode a path as [`decoded_but_reserved`].
+pub(super) fn reserved_in_every_form(literal: &str) -> String {
+    let mut out = String::new();
+    for c in decoded(literal).chars() {
+        match c {
+            '!' | '#' | '$' | '&' | '\'' | '(' | ')' | '*' | '+' | ',' | '/' | ':' | ';' | '=' | '?' | '@' | '['
+            | ']' | '%' => {
+                out.push_str(&every_form(&format!("%{:02X}", c as u32), true));
+            }
+            other => out.push_str(&regex(&other.to_string())),
+        }
+    }
+    out
+}
+
+/// The forms of a literal in requests to a gateway that writes every escape in upper case and decodes those of unreserved characters: `@` and `%40` are two.
+/// `None` if there are more than `most`, or if one has a brace, which a template cannot have.
+pub(super) fn normal_forms(literal: &str, most: usize) -> Option<Vec<String>> {
+    let mut out = vec![String::new()];
+    for byte in bytes(literal) {
+        let (plain, escape) = (char::from(byte), format!("%{byte:02X}"));
+        if b"{}".contains(&byte) {
+            return None;
+        }
+        let both = byte.is_ascii_graphic() && !unreserved(byte) && !b"%?#".contains(&byte);
+        let copies = if both { out.clone() } else { Vec::new() };
+        for form in &mut out {
+            if both || unreserved(byte) { form.push(plain) } else { form.push_str(&escape) }
+        }
+        out.extend(copies.into_iter().map(|form| form + &escape));
+        if out.len() > most {
+            return None;
+        }
+    }
+    Some(out)
 }
 
 /// A literal as gateways compare it that decode a path but for what is reserved (RFC 3986, section 2.2) and the percent sign.

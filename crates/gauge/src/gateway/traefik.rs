@@ -44,6 +44,7 @@ impl Gateway for Traefik {
             "    ready:\n      rule: \"Path(`{READY}`)\"\n      service: ping@internal\n      priority: {}\n",
             (model.paths.len() + 1) * step
         );
+        text.push_str(&more.server);
         for (i, path) in model.paths.iter().enumerate() {
             let matcher = match path.literal() {
                 Some(literal) => format!("Path(`{}`)", routing(&literal)),
@@ -57,10 +58,11 @@ impl Gateway for Traefik {
                 let methods = if methods.len() == 1 { methods.concat() } else { format!("({})", methods.join(" || ")) };
                 let _ = write!(
                     text,
-                    "    r{i}_{j}:\n      rule: {}\n      service: {}\n      priority: {}\n",
+                    "    r{i}_{j}:\n      rule: {}\n      service: {}\n      priority: {}\n{}",
                     quoted(&format!("{matcher} && {methods}")),
                     model.upstreams[target.upstream].name,
-                    priority
+                    priority,
+                    profiles::traefik::below(model)
                 );
                 let upstream = &model.upstreams[target.upstream];
                 let base = if upstream.base.is_empty() { "" } else { upstream.name.as_str() };
@@ -72,11 +74,9 @@ impl Gateway for Traefik {
                 }
             }
         }
-        let mut based = model.upstreams.iter().filter(|upstream| !upstream.base.is_empty()).peekable();
-        if based.peek().is_some() || !more.global.is_empty() {
-            text.push_str("  middlewares:\n");
-            text.push_str(&more.global);
-        }
+        let based = model.upstreams.iter().filter(|upstream| !upstream.base.is_empty());
+        text.push_str("  middlewares:\n");
+        text.push_str(&more.global);
         for upstream in based {
             let _ = writeln!(text, "    {}: {{addPrefix: {{prefix: {}}}}}", upstream.name, quoted(&upstream.base));
         }
@@ -106,7 +106,7 @@ HTTP2      forwardingTimeouts: {dialTimeout: 2s, responseHeaderTimeout: 60s, idl
             let _ = writeln!(text, "tls: {{stores: {{default: {{defaultCertificate: {files}}}}}}}");
         }
         Ok(Written {
-            files: vec![File::new("traefik.yaml", install(model, place)), File::new("routes.yaml", text)],
+            files: vec![File::new("traefik.yaml", install(model, place)), File::new("routes.yaml", literal(&text))],
             notes: NOTES.map(str::to_owned).into_iter().chain(more.notes).collect(),
             left_out: 0,
         })
@@ -161,7 +161,7 @@ entryPoints:
     transport:
       respondingTimeouts: {{readTimeout: 60s, idleTimeout: 75s}}
     # A `;` of a query would become `&`.
-    http: {{{}encodeQuerySemicolons: true, encodedCharacters: {{allowEncodedSlash: {slash}}}}}
+    http: {{{}middlewares: [\"clean@file\"], encodeQuerySemicolons: true, encodedCharacters: {{allowEncodedSlash: {slash}}}}}
 {metrics}providers:
   file: {{filename: routes.yaml, watch: false}}
 ",
@@ -170,6 +170,11 @@ entryPoints:
         quoted(&place.listen.to_string()),
         if model.settings.tls.is_some() { "tls: {}, " } else { "" }
     )
+}
+
+/// The file provider executes what is between braces (Go's `text/template`).
+fn literal(text: &str) -> String {
+    text.replace("{{", "{{\"{{\"}}")
 }
 
 /// A literal in a rule, whose texts end with a backtick.

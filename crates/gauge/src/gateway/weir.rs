@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::text::quoted;
+use super::paths::Contested;
+use super::text::{normal_forms, quoted};
 use super::{
     Additions, Command, File, Gateway, Locator, Model, Place, Program, Segment, Signal, Signals, Unsupported, Written,
     additions, paths, profiles,
@@ -51,19 +52,33 @@ impl Gateway for Weir {
         };
         let (paths, mut notes) =
             paths::widened(model, true, can).map_err(|why| Unsupported { gateway: self.name(), why })?;
-        for path in &paths {
-            let template = paths::plain_template(&path.segments);
+        let contested = paths::contested(&paths);
+        let mut forms = Vec::new();
+        for (path, contested) in paths.iter().zip(contested) {
+            let whole = paths::plain_template(&path.segments);
+            let all = match contested {
+                Contested::No => vec![whole],
+                _ => in_every_form(&whole).ok_or_else(|| Unsupported {
+                    gateway: self.name(),
+                    why: format!(
+                        "{whole} needs other credentials than another path that matches it in another encoding, and has braces or too many characters that may be encoded"
+                    ),
+                })?,
+            };
+            forms.extend(all.into_iter().map(|template| (template, path)));
+        }
+        for (template, path) in &forms {
             for target in &path.targets {
                 let upstream = &model.upstreams[target.upstream];
                 let methods: Vec<&str> = target.methods.iter().map(|method| method.as_str()).collect();
                 let _ = writeln!(
                     text,
                     "  - match: {{path: {}, methods: [{}]}}\n    upstream: {}\n    rewrite: {{host: {}{}}}{}{}",
-                    quoted(&template),
+                    quoted(template),
                     methods.join(", "),
                     upstream.name,
                     quoted(&upstream.authority()),
-                    rewrite(&template, model.settings.profile.prefix()),
+                    rewrite(template, model.settings.profile.prefix()),
                     more.route,
                     profiles::weir::route(model, target)
                 );
@@ -119,4 +134,19 @@ fn rewrite(template: &str, prefix: &str) -> String {
             format!(", prefix: {}", quoted(path[..at].strip_suffix('/').filter(|path| !path.is_empty()).unwrap_or("/")))
         }
     }
+}
+
+/// A template with its literals in every form that Weir compares.
+fn in_every_form(template: &str) -> Option<Vec<String>> {
+    const MOST: usize = 64;
+    let mut all = vec![String::new()];
+    for segment in template.split('/').skip(1) {
+        let plain = segment.starts_with('{') || segment == "*";
+        let forms = if plain { vec![segment.to_owned()] } else { normal_forms(segment, MOST)? };
+        all = all.iter().flat_map(|before| forms.iter().map(move |form| format!("{before}/{form}"))).collect();
+        if all.len() > MOST {
+            return None;
+        }
+    }
+    Some(all)
 }

@@ -268,6 +268,22 @@ fn attempts(running: &Running) {
             assert!((500..=504).contains(&status), "{name}: {status}");
         }
     }
+    // Whatever is sent again is sent whole.
+    for chunked in [false, true] {
+        let case = format!("whole-{chunked}");
+        let length = if chunked { "Transfer-Encoding: chunked" } else { "Content-Length: 5" };
+        let body = if chunked { "5\r\nhello\r\n0\r\n\r\n" } else { "hello" };
+        let before = running.seen();
+        let mut client = running.client();
+        client.send(format!(
+            "PUT /items/7 HTTP/1.1\r\nHost: test\r\nX-API-Key: {KEY}\r\nX-Case: {case}\r\nX-Fail: 503/1\r\n{length}\r\n\r\n{body}"
+        ));
+        let status = client.read_response_to("PUT").status();
+        let requests = running.upstreams[0].requests();
+        let bodies: Vec<&[u8]> = requests[before..].iter().map(|request| request.body.as_slice()).collect();
+        assert!(bodies.iter().all(|body| *body == b"hello"), "{name}: {status} {bodies:?}");
+        assert!(matches!((status, bodies.len()), (200, 2) | (503, 1)), "{name}: {status} {bodies:?}");
+    }
     // No attempt reaches an upstream that does not listen, and the client hears of it.
     running.upstreams[0].stop();
     let (status, seen) = tried("GET", "/items", "503/0", "");
@@ -276,6 +292,185 @@ fn attempts(running: &Running) {
     wait::until(testkit::DEADLINE, &format!("{name} reaches its upstream again"), || {
         tried("GET", "/items", "503/0", "").0 == 200
     });
+}
+
+/// Public operations whose parameters may be what another operation has in its path, which needs a key.
+const OVERLAPS: &str = "openapi: 3.1.0
+info: {title: A, version: '1'}
+servers: [{url: 'http://127.0.0.1:14100'}]
+security: [{key: []}]
+components:
+  securitySchemes: {key: {type: apiKey, in: header, name: X-API-Key}}
+  parameters: {Id: {name: id, in: path, required: true, schema: {type: string}}}
+paths:
+  /items/{id}:
+    parameters: [{$ref: '#/components/parameters/Id'}]
+    get: {operationId: item, security: [], parameters: [{name: X_Page, in: header, schema: {type: string}}], responses: {}}
+    put: {operationId: setItem, responses: {}}
+  /items/admin: {get: {operationId: admin, responses: {}}}
+  /items/@me: {get: {operationId: me, responses: {}}}
+  /items/ö: {get: {operationId: umlaut, responses: {}}}
+  /items/a b: {get: {operationId: space, responses: {}}}
+  /items/$batch: {get: {operationId: batch, responses: {}}}
+  /items/a|b: {get: {operationId: bar, responses: {}}}
+  /items/a%23b: {get: {operationId: fragment, responses: {}}}
+  /items/100%25: {get: {operationId: percent, responses: {}}}
+  /files/{path}: {get: {operationId: file, security: [], parameters: [{name: path, in: path, required: true, x-multi-segment: true, schema: {type: string}}], responses: {}}}
+  /files/secret/x: {get: {operationId: secret, responses: {}}}
+  /sums/%7B%7Badd%201%201%7D%7D: {get: {operationId: sum, security: [], responses: {}}}
+";
+
+/// What Weir has no template for, so that it writes no configuration.
+const VERBS: &str = "  /jobs/{id}: {parameters: [{$ref: '#/components/parameters/Id'}], get: {operationId: job, security: [], responses: {}}}
+  /jobs/{id}:run: {parameters: [{$ref: '#/components/parameters/Id'}], get: {operationId: run, responses: {}}}
+";
+
+/// No spelling of a path is a way around its check, no field says who a client is but for the gateway, and nothing is upgraded.
+fn ways_around(gateway: &'static dyn Gateway, program: &Program) {
+    let name = gateway.name();
+    let text = if name == "weir" { OVERLAPS.to_owned() } else { format!("{OVERLAPS}{VERBS}") };
+    let api = apidoc::read_bytes("overlaps.yaml", text.as_bytes()).unwrap_or_else(|problems| panic!("{problems}")).api;
+    let upstream = upstream();
+    // More origins than a line or a small expression has room for.
+    let cors = (0..80).map(|n| format!("https://app{n}.example.com")).chain([ORIGIN.to_owned()]).collect();
+    let settings =
+        Settings { policies: Policies { cors, keys: all().keys, ..Policies::default() }, ..Settings::default() };
+    let upstreams = [("http://127.0.0.1:14100".to_owned(), upstream.url())].into();
+    let running = start_model(gateway, program, model(&api, &Options { upstreams, settings }), vec![upstream]);
+    let keys = checks(gateway).0;
+    let mut targets = vec![
+        "/items/admin",
+        "/items/%61dmin",
+        "/items/%61%64%6D%69%6e",
+        "/item%73/admin",
+        "/items/@me",
+        "/items/%40me",
+        "/items/%40%6de",
+        "/items/%C3%B6",
+        "/items/%c3%b6",
+        "/items/a%20b",
+        "/items/$batch",
+        "/items/%24batch",
+        "/files/secret/x",
+        "/files/%73ecret/%78",
+        "/files//secret/x",
+        "/files/secret//x",
+        "/files/secret%2Fx",
+        "/files/a/../secret/x",
+        "/files/a/%2e%2e/secret/x",
+        "/files/a%2F..%2Fsecret/x",
+        "/items/a|b",
+        "/items/a%7Cb",
+        "/items/a%7cb",
+        "/items/a#b",
+        "/items/a%23b",
+        "/items/100%25",
+        "/items/100%",
+        "http://test/items/%61dmin",
+        "http://test/items/admin",
+    ];
+    targets
+        .extend(["/jobs/5:run", "/jobs/5%3Arun", "/jobs/5%3arun", "/jobs/5:%72un"].iter().filter(|_| name != "weir"));
+    for target in targets.iter().filter(|_| keys) {
+        let before = running.seen();
+        let refused = send(&running, "GET", target, &[], "");
+        assert!((400..=405).contains(&refused.status()) && running.seen() == before, "{name}: {target}: {refused:?}");
+    }
+    for target in ["/items/admin", "/items/@me", "/items/%C3%B6", "/items/a%20b", "/items/$batch", "/files/secret/x"] {
+        assert_eq!(send(&running, "GET", target, &[("X-API-Key", KEY)], "").status(), 200, "{name}: {target}");
+    }
+    for target in ["/items/administrator", "/items/me", "/items/%C3%A4", "/files/secret", "/files/secret/y"] {
+        assert_eq!(send(&running, "GET", target, &[], "").status(), 200, "{name}: {target}");
+    }
+    // A path is a text, also where a gateway's files are templates.
+    for (target, status) in [("/sums/%7B%7Badd%201%201%7D%7D", 200), ("/sums/2", 404)] {
+        assert_eq!(send(&running, "GET", target, &[], "").status(), status, "{name}: {target}");
+    }
+    // Every spelling that servers take for the name of the consumer.
+    let spellings = ["X-Consumer-Username", "X_Consumer_Username", "x-consumer_username", "X_CONSUMER-USERNAME"];
+    let forged = spellings.map(|spelling| (spelling, "forged"));
+    for (target, connection) in
+        [("/items/5", "close"), ("/items/admin", "close"), ("/items/admin", "X-Consumer-Username")]
+    {
+        let mut fields = forged.to_vec();
+        fields.extend([("X-API-Key", KEY), ("Connection", connection)]);
+        assert_eq!(send(&running, "GET", target, &fields, "").status(), 200, "{name}: {target}");
+        let got = running.upstreams[0].requests().last().expect("a request").head.clone();
+        let names: Vec<&str> = spellings.iter().flat_map(|spelling| got.all(spelling)).collect();
+        match names.as_slice() {
+            ["shop"] => assert!(keys && (target == "/items/admin" || name == "nginx"), "{name}: {got:?}"),
+            names => assert!(names.is_empty() && !(keys && target == "/items/admin"), "{name}: {got:?}"),
+        }
+    }
+    for upgrade in ["h2c", "other"] {
+        let fields = [
+            ("Connection", "Upgrade, HTTP2-Settings"),
+            ("Upgrade", upgrade),
+            ("HTTP2-Settings", "AAMAAABkAARAAAAAAAIAAAAA"),
+        ];
+        let before = running.seen();
+        let response = send(&running, "GET", "/items/5", &fields, "");
+        let requests = running.upstreams[0].requests();
+        let passed = requests[before..].iter().any(|request| request.head.field("upgrade").is_some());
+        // Envoy refuses them.
+        assert!(!passed && (response.status() == 200 || name == "envoy"), "{name}: {response:?}");
+    }
+    let before = running.seen();
+    let empty = [("Origin", ORIGIN), ("Access-Control-Request-Method", "")];
+    let response = send(&running, "OPTIONS", "/items/admin", &empty, "");
+    assert!(response.status() != 200 && running.seen() == before, "{name}: {response:?}");
+    let fields = [("Origin", ORIGIN), ("Access-Control-Request-Method", "GET")];
+    let response = send(&running, "OPTIONS", "/items/admin", &fields, "");
+    assert_eq!(response.field("access-control-allow-origin"), Some(ORIGIN), "{name}: {response:?}");
+    assert_eq!(running.seen(), before, "{name}");
+}
+
+/// A token with these claims, signed by the key of the set.
+fn signed(claims: &serde_json::Value) -> String {
+    use aws_lc_rs::{rand, signature};
+    use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine};
+    let part = |value: &serde_json::Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
+    let text = format!("{}.{}", part(&serde_json::json!({"alg": "RS256", "kid": "gauge"})), part(claims));
+    let pair = signature::RsaKeyPair::from_pkcs8(include_bytes!("../../src/profile/keys/rsa-2048.pk8")).expect("a key");
+    let mut out = vec![0; pair.public_modulus_len()];
+    pair.sign(&signature::RSA_PKCS1_SHA256, &rand::SystemRandom::new(), text.as_bytes(), &mut out)
+        .expect("a signature");
+    format!("{text}.{}", BASE64_URL_SAFE_NO_PAD.encode(out))
+}
+
+/// Tokens that are signed, and wrong in something else.
+fn claims(running: &Running) {
+    use serde_json::json;
+    let name = running.gateway.name();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a time").as_secs();
+    let right = json!({"iss": ISSUER, "aud": AUDIENCE, "sub": "alice", "exp": now + 600});
+    let status = |token: &str| {
+        let before = running.seen();
+        let response = send(running, "GET", "/orders", &[("Authorization", &format!("Bearer {token}"))], "");
+        assert_eq!(running.seen() - before, usize::from(response.status() == 200), "{name}: {response:?}");
+        response.status()
+    };
+    assert_eq!(status(&signed(&right)), 200, "{name}");
+    for (claim, wrong) in [
+        ("exp", json!(-1)),
+        ("exp", json!(-3600)),
+        ("exp", json!(now - 45)),
+        ("exp", json!((now + 600).to_string())),
+        ("exp", json!(null)),
+        ("sub", json!(null)),
+        ("sub", json!("")),
+        ("iss", json!("https://other.example.com/")),
+        ("aud", json!("other")),
+    ] {
+        let mut claims = right.clone();
+        claims[claim] = wrong;
+        let status = status(&signed(&claims));
+        // Envoy says 403 to another audience.
+        let expected = if name == "envoy" && claim == "aud" { 403 } else { 401 };
+        assert_eq!(status, expected, "{name}: {claims}");
+    }
+    let query = format!("/orders?access_token={}", signed(&right));
+    assert_eq!(send(running, "GET", &query, &[], "").status(), 401, "{name}");
 }
 
 fn metrics(running: &Running) {
@@ -340,6 +535,9 @@ fn limits(gateway: &'static dyn Gateway, program: &Program) {
     let (all, passed) = statuses("/items", "made-up", 2 * LIMIT);
     assert!(all[..LIMIT - 5].iter().all(|status| *status == 200), "{name}: {all:?}");
     assert!(all.contains(&429) && passed <= LIMIT + 10, "{name}: {all:?}");
+    // It is one limit for all operations.
+    let (other, passed) = statuses("/news", "made-up", LIMIT);
+    assert!(passed <= 10, "{name}: {other:?}");
     let (again, passed) = statuses("/items", "another-made-up", LIMIT);
     assert!(passed < LIMIT, "{name}: a client that makes up keys gets no more: {again:?}");
     // No retries were wanted.
@@ -365,10 +563,14 @@ fn run(name: &str) {
     pages_of_other_origins(&running, false);
     credentials(&running);
     attempts(&running);
+    if checks(gateway).1 {
+        claims(&running);
+    }
     if name != "nginx" {
         metrics(&running);
     }
     drop(running);
+    ways_around(gateway, &program);
     if gateway.profile(&Profile::RateLimit(RateLimit::default())).is_ok() {
         limits(gateway, &program);
     }

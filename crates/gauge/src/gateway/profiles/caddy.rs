@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::super::model::{Model, PathEntry};
-use super::super::policies::{IDEMPOTENT, Keys, MAX_AGE, RETRIED};
+use super::super::policies::{CORS_FIELDS, GO_SENDS_AGAIN, IDEMPOTENT, Keys, MAX_AGE, RETRIED};
 use super::super::security::Guard;
 use super::{Additions, Answer, listens, nothing_more};
 use crate::profile::secure::HttpVersion;
@@ -75,30 +75,45 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
             all.route.extend(cors.origins.iter().map(|origin| format!("\t\t\theader Origin {origin}\n")));
             all.route.push_str("\t\t}\n\t\theader @cors Access-Control-Allow-Origin {header.Origin}\n");
         }
-        all.upstream.push_str(
-            "\t\theader_down -Access-Control-Allow-Origin\n\t\theader_down -Access-Control-Allow-Credentials\n",
-        );
+        all.upstream.extend(CORS_FIELDS.map(|name| format!("\t\theader_down -{name}\n")));
     }
     if let Some(keys) = model.keys() {
         let _ = write!(all.end, "(authenticated) {{\n\troute {{\n{}\t}}\n}}\n", key_auth(&keys));
+    }
+    if model.checks() {
         let _ = writeln!(all.route, "\t\trequest_header -{CONSUMER}");
+    }
+    if policies.retries.is_some() {
+        all.notes.push(GO_SENDS_AGAIN.to_owned());
     }
     if let Some(retries) = policies.retries.filter(|retries| *retries > 0) {
         let methods: Vec<String> = IDEMPOTENT.iter().map(|method| format!("method('{method}')")).collect();
         let methods = methods.join(" || ");
         let statuses = RETRIED.map(|status| format!("{{rp.status_code}} == {status}")).join(" || ");
+        // A body can be read once only.
+        all.route.push_str(
+            "\t\t@chunked header Transfer-Encoding *
+\t\tvars @chunked content yes
+\t\t@content {
+\t\t\theader Content-Length *
+\t\t\tnot header Content-Length 0
+\t\t}
+\t\tvars @content content yes
+",
+        );
         let _ = write!(
             all.upstream,
             "\t\tlb_retries {retries}
 \t\tlb_try_interval 50ms
 \t\tlb_retry_match {{
-\t\t\texpression `{{rp.is_transport_error}} == true && ({methods})`
+\t\t\texpression `{{rp.is_transport_error}} == true && {{http.vars.content}} != \"yes\" && ({methods})`
 \t\t}}
 \t\tlb_retry_match {{
-\t\t\texpression `({statuses}) && ({methods})`
+\t\t\texpression `({statuses}) && {{http.vars.content}} != \"yes\" && ({methods})`
 \t\t}}
 "
         );
+        all.notes.push("a request with a body is not sent again once a part of it was sent; a response that takes longer than 60 s is a failure, after which a request without one is sent again".to_owned());
         all.notes.push("retries were tried with Caddy 2.11.7: older versions may not know the conditions".to_owned());
     }
     if let Some(address) = policies.metrics {

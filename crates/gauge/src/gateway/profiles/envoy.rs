@@ -4,10 +4,10 @@
 use std::fmt::Write as _;
 
 use super::super::model::{Model, PathEntry};
-use super::super::policies::{By, IDEMPOTENT, Keys, Limit, MAX_AGE, RETRIED};
+use super::super::policies::{By, CORS_FIELDS, IDEMPOTENT, Keys, Limit, MAX_AGE, RETRIED};
 use super::super::security::Guard;
 use super::super::text::{quoted, regex};
-use super::{Additions, Answer, listens, nothing_more};
+use super::{Additions, Answer, listens, nothing_more, spellings};
 use crate::profile::secure::HttpVersion;
 use crate::profile::token::{AUDIENCE, ISSUER};
 use crate::profile::{CONSUMER, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, SET};
@@ -51,7 +51,7 @@ fn filter(name: &str, package: &str, kind: &str, lines: &str) -> Additions {
 fn key_auth(keys: &Keys) -> Additions {
     let mut lines = format!(
         "key_sources: [{{header: {}}}]\nforwarding: {{header: {CONSUMER}, hide_credentials: true}}\ncredentials:\n",
-        keys.header
+        quoted(&keys.header)
     );
     for (key, consumer) in &keys.credentials {
         let _ = writeln!(lines, "  - {{key: {}, client: {}}}", quoted(key), quoted(consumer));
@@ -89,10 +89,11 @@ fn rate_limit(limit: &Limit<'_>) -> Additions {
         f64::from(milliseconds / fills) / 1000.0
     );
     let (keys, actions): (&[&str], String) = match limit.by {
-        By::Header(header) => (&["client"], format!("rate_limits: [{{actions: [{}]}}]\n", by_header(header))),
+        By::Header(header) => (&["client"], format!("rate_limits: [{{actions: [{}]}}]\n", by_header(header, "client"))),
         // Each route says what its clients are counted by.
         By::Address => (&["remote_address"], String::new()),
-        By::Consumer => (&["client", "remote_address"], String::new()),
+        // Each kind of name has its own buckets.
+        By::Consumer => (&["key", "token", "remote_address"], String::new()),
     };
     let descriptors: Vec<String> =
         keys.iter().map(|key| format!("{{entries: [{{key: {key}}}], token_bucket: {bucket}}}")).collect();
@@ -112,8 +113,8 @@ descriptors: [{}]
 }
 
 /// Counts by the value of a field.
-fn by_header(header: &str) -> String {
-    format!("{{request_headers: {{header_name: {header}, descriptor_key: client}}}}")
+fn by_header(header: &str, descriptor: &str) -> String {
+    format!("{{request_headers: {{header_name: {}, descriptor_key: {descriptor}}}}}", quoted(header))
 }
 
 fn tokens(issuer: &str, audience: &str, key_set: &str, rules: &str) -> Additions {
@@ -123,12 +124,17 @@ fn tokens(issuer: &str, audience: &str, key_set: &str, rules: &str) -> Additions
     issuer: {}
     audiences: [{}]
     require_expiration: true
+    # 0 would be a minute.
+    clock_skew_seconds: 1
+    from_headers: [{{name: Authorization, value_prefix: \"Bearer \"}}]
+    subjects: {{safe_regex: {{regex: \".+\"}}}}
     claim_to_headers: [{{header_name: {CONSUMER}, claim_name: sub}}]
-    local_jwks: {{inline_string: '{key_set}'}}
+    local_jwks: {{inline_string: {}}}
 {rules}
 ",
         quoted(issuer),
-        quoted(audience)
+        quoted(audience),
+        quoted(key_set)
     );
     filter("jwt_authn", "jwt_authn", "JwtAuthentication", &lines)
 }
@@ -142,10 +148,12 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
     let mut all = Additions::default();
     if model.cors().is_some() {
         all.global.push_str(&filter("cors", "cors", "Cors", "").global);
-        all.route = "                      response_headers_to_remove: [access-control-allow-origin, access-control-allow-credentials]
-                      response_headers_to_add: [{header: {key: Vary, value: Origin}, append_action: APPEND_IF_EXISTS_OR_ADD}]
-"
-        .to_owned();
+        all.route = format!(
+            "                      response_headers_to_remove: [{}]
+                      response_headers_to_add: [{{header: {{key: Vary, value: Origin}}, append_action: APPEND_IF_EXISTS_OR_ADD}}]
+",
+            CORS_FIELDS.join(", ")
+        );
     }
     let keys = model.keys().map(|keys| key_auth(&keys));
     let rules = "requirement_map: {tokens: {provider_name: tokens}}";
@@ -158,12 +166,16 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
             1,
         ));
     }
+    if policies.tokens.is_some() {
+        all.notes.push("a token for another audience gets 403 in place of 401".to_owned());
+    }
     if let Some(address) = policies.metrics {
         all.server =
             METRICS.replace("HOST", &quoted(&address.ip().to_string())).replace("PORT", &address.port().to_string());
         all.end = ADMIN.to_owned();
     }
     if policies.retries.is_some_and(|retries| retries > 0) {
+        all.notes.push("a body of more than 1 MiB is not sent again".to_owned());
         all.notes.push("POST and PATCH are not sent again, even if the connection failed before".to_owned());
     }
     all
@@ -215,13 +227,20 @@ pub(in crate::gateway) fn variants(model: &Model, path: &PathEntry, guard: Guard
         let mut action = retries(model);
         if model.settings.policies.limit.is_some() {
             filters.push(on("local_ratelimit"));
-            let by = if key || token { by_header(CONSUMER) } else { "{remote_address: {}}".to_owned() };
+            let by = match (key, token) {
+                (_, true) => by_header(CONSUMER, "token"),
+                (true, false) => by_header(CONSUMER, "key"),
+                (false, false) => "{remote_address: {}}".to_owned(),
+            };
             let _ = write!(action, ", rate_limits: [{{actions: [{by}]}}]");
         }
-        let own = if model.checks() && !key && !token {
-            format!("{AT}request_headers_to_remove: [{CONSUMER}]\n")
-        } else {
-            String::new()
+        let own = match model.checks() {
+            true => {
+                let names = spellings(CONSUMER);
+                let names = if key || token { &names[1..] } else { &names };
+                format!("{AT}request_headers_to_remove: [{}]\n", names.join(", "))
+            }
+            false => String::new(),
         };
         Variant { condition, action, lines: own + &per_filter(&filters) }
     };
@@ -241,7 +260,7 @@ pub(in crate::gateway) fn preflight(model: &Model, path: &PathEntry, matcher: &s
     let origins: Vec<String> = cors.origins.iter().map(|origin| regex(origin)).collect();
     let origins = if cors.any { ".+".to_owned() } else { origins.join("|") };
     format!(
-        "                        - match: {{{matcher}, headers: [{{name: \":method\", string_match: {{exact: OPTIONS}}}}, {{name: origin, string_match: {{safe_regex: {{regex: {}}}}}}}, {{name: access-control-request-method, present_match: true}}]}}
+        "                        - match: {{{matcher}, headers: [{{name: \":method\", string_match: {{exact: OPTIONS}}}}, {{name: origin, string_match: {{safe_regex: {{regex: {}}}}}}}, {{name: access-control-request-method, string_match: {{safe_regex: {{regex: \".+\"}}}}}}]}}
                           route: {{cluster: {}}}\n{}",
         quoted(&origins),
         model.upstreams[path.targets[0].upstream].name,

@@ -39,14 +39,19 @@ fn route(route: String) -> Additions {
     Additions { route, ..Additions::default() }
 }
 
-const UNAUTHORIZED: &str = "http-request return status 401 content-type text/plain string \"unauthorized\"";
+/// A refusal, with the scheme of the credentials that are missing.
+fn unauthorized(scheme: &str) -> String {
+    format!(
+        "http-request return status 401 hdr WWW-Authenticate {scheme} content-type text/plain string \"unauthorized\""
+    )
+}
 
 /// For requests that meet a condition such as `{ var(txn.guard) -m str key } `; empty for all.
 fn key_auth(keys: &Keys, when: &str) -> Additions {
-    let (header, only) = (&keys.header, only(when));
+    let (header, only, refuse) = (&keys.header, only(when), unauthorized("ApiKey"));
     let mut added = route(format!(
-        "    http-request set-var(txn.consumer) req.hdr({header}),map_str(keys.map){only}
-    {UNAUTHORIZED} if {when}!{{ var(txn.consumer) -m found }}
+        "    http-request set-var(txn.consumer) req.fhdr({header}),map_str(keys.map){only}
+    {refuse} if {when}!{{ var(txn.consumer) -m found }}
     http-request del-header {header}{only}
     http-request set-header {CONSUMER} %[var(txn.consumer)]{only}
 "
@@ -78,8 +83,10 @@ fn rate_limit(limit: &Limit<'_>) -> Additions {
         By::Header(header) => ("", format!("req.hdr({header})")),
         By::Address => ("", "src".to_owned()),
         By::Consumer => (
+            // Each kind of name, and addresses, have their own entries.
             "    http-request set-var(txn.client) src
-    http-request set-var(txn.client) var(txn.consumer) if { var(txn.consumer) -m found }
+    http-request set-var-fmt(txn.client) key:%[var(txn.consumer)] if { var(txn.guard) -m str key }
+    http-request set-var-fmt(txn.client) token:%[var(txn.consumer)] if { var(txn.guard) -m str token both }
 ",
             "var(txn.client)".to_owned(),
         ),
@@ -87,9 +94,9 @@ fn rate_limit(limit: &Limit<'_>) -> Additions {
     // Requests that pass are counted, not all: else a client above its rate would get nothing at all.
     let seconds = limit.rate.seconds;
     let mut added = route(format!(
-        "    stick-table type string len 64 size 1m expire {}s store gpc0,gpc0_rate({seconds}s)
+        "    stick-table type string len 256 size 1m expire {}s store gpc0,gpc0_rate({seconds}s)
 {client}    http-request track-sc0 {track}
-    http-request return status 429 content-type text/plain string \"too many requests\" if {{ sc_gpc0_rate(0) ge {} }}
+    http-request return status 429 hdr Retry-After {seconds} content-type text/plain string \"too many requests\" if {{ sc_gpc0_rate(0) ge {} }}
     http-request sc-inc-gpc0(0)
 ",
         seconds * 10,
@@ -139,11 +146,13 @@ fn bearer(issuer: &str, audience: &str, keys: &[(Option<&str>, &str, &str)], whe
     http-request set-var(txn.iss) var(txn.bearer),jwt_payload_query('$.iss'){only}
     http-request set-var(txn.aud) var(txn.bearer),jwt_payload_query('$.aud'){only}
     http-request set-var(txn.exp) var(txn.bearer),jwt_payload_query('$.exp','int'){only}
+    http-request set-var(txn.sub) var(txn.bearer),jwt_payload_query('$.sub'){only}
+    http-request set-var(txn.claims) var(txn.bearer),field(2,.),ub64dec{only}
     http-request set-var(txn.now) date(){only}
 "
     );
     for (id, algorithm, key) in keys {
-        let id = id.map_or(String::new(), |id| format!(" {{ var(txn.kid) -m str {id} }}"));
+        let id = id.map_or(String::new(), |id| format!(" {{ var(txn.kid) -m str -- {id} }}"));
         let _ = writeln!(
             text,
             "    http-request set-var(txn.signed) var(txn.bearer),jwt_verify(txn.alg,\"{key}\") if {when}!{{ var(txn.signed) -m int 1 }} {{ var(txn.alg) -m str {algorithm} }}{id}"
@@ -151,16 +160,19 @@ fn bearer(issuer: &str, audience: &str, keys: &[(Option<&str>, &str, &str)], whe
     }
     for condition in [
         "var(txn.signed) -m int 1".to_owned(),
-        format!("var(txn.iss) -m str {issuer}"),
-        format!("var(txn.aud) -m str {audience}"),
+        format!("var(txn.iss) -m str -- {issuer}"),
+        format!("var(txn.aud) -m str -- {audience}"),
         "var(txn.exp),sub(txn.now) -m int gt 0".to_owned(),
+        // As an integer a text is its digits, and a negative number a large one.
+        "var(txn.claims) -m reg '\"exp\"[[:space:]]*:[[:space:]]*[0-9]{1,11}([.][0-9]+)?[[:space:]]*[,}]'".to_owned(),
+        "var(txn.sub) -m len gt 0".to_owned(),
     ] {
-        let _ = writeln!(text, "    {UNAUTHORIZED} if {when}!{{ {condition} }}");
+        let _ = writeln!(text, "    {} if {when}!{{ {condition} }}", unauthorized("Bearer"));
     }
     let _ = write!(
         text,
         "    http-request del-header Authorization{only}
-    http-request set-var(txn.consumer) var(txn.bearer),jwt_payload_query('$.sub'){only}
+    http-request set-var(txn.consumer) var(txn.sub){only}
     http-request set-header {CONSUMER} %[var(txn.consumer)]{only}
 "
     );
@@ -173,6 +185,9 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
     let mut all = Additions::default();
     if let Some(cors) = model.cors() {
         all.server = preflight(&cors);
+        if !cors.any {
+            all.files.push(file("origins.txt", cors.origins.iter().map(|origin| format!("{origin}\n"))));
+        }
     }
     if model.checks() {
         all.files.push(file("guards.map", guards(model)));
@@ -180,14 +195,15 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
         let _ = write!(
             all.route,
             "    # What is checked, by method and route; a request with a key is taken at its key where a token would do as well.
-    http-request del-header {CONSUMER}
+    http-request del-header {} -m reg
     http-request set-var(txn.guard) method,concat(,txn.route),map_str(guards.map)
-"
+",
+            any_spelling(CONSUMER)
         );
         if policies.keys.is_some() && policies.tokens.is_some() {
             let _ = write!(
                 all.route,
-                "    http-request set-var(txn.guard) str(key) if {{ var(txn.guard) -m str either }} {{ req.hdr({header}) -m found }}
+                "    http-request set-var(txn.guard) str(key) if {{ var(txn.guard) -m str either }} {{ req.fhdr({header}) -m found }}
     http-request set-var(txn.guard) str(token) if {{ var(txn.guard) -m str either }}
 "
             );
@@ -219,7 +235,7 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
                 "    retry-on conn-failure empty-response {statuses}\n    http-request disable-l7-retry unless {{ method {} }}\n",
                 IDEMPOTENT.join(" ")
             );
-            all.notes.push("a connection that fails is tried again after a second; a request that is longer than a buffer (16 KiB) is not sent again after a response".to_owned());
+            all.notes.push("a connection that fails is tried again after a second; a request that does not fit a buffer (16 KiB, of which 1 KiB stays free) is not sent again after a response".to_owned());
         }
     }
     if let Some(address) = policies.metrics {
@@ -262,8 +278,12 @@ fn word(guard: Guard) -> Option<&'static str> {
 /// Responses to preflights, and fields of all responses.
 fn preflight(cors: &Cors<'_>) -> String {
     let origin = match cors.any {
-        true => "str(*) if { req.hdr(origin) -m found }".to_owned(),
-        false => format!("req.hdr(origin) if {{ req.hdr(origin) -m str {} }}", cors.origins.join(" ")),
+        true => "    http-request set-var(txn.origin) str(*) if { req.hdr(origin) -m found }\n",
+        false => {
+            "    http-request set-var(txn.origin) req.fhdr(origin)
+    http-request unset-var(txn.origin) unless { var(txn.origin) -m str -f origins.txt }
+"
+        }
     };
     let preflight = "METH_OPTIONS { req.hdr(origin) -m found } { req.hdr(access-control-request-method) -m found }";
     let headers = if cors.headers.is_empty() {
@@ -273,12 +293,15 @@ fn preflight(cors: &Cors<'_>) -> String {
     };
     let vary = if cors.any { "" } else { "    http-after-response add-header Vary Origin\n" };
     format!(
-        "    http-request set-var(txn.origin) {origin}
-    http-after-response del-header Access-Control-Allow-Credentials
-    http-after-response del-header Access-Control-Allow-Origin
+        "{origin}    http-response del-header ^access-control-(allow|expose|max)- -m reg
     http-after-response set-header Access-Control-Allow-Origin %[var(txn.origin)] if {{ var(txn.origin) -m found }}
 {vary}    http-request return status 204 hdr Access-Control-Allow-Methods \"%[var(txn.route),map_str(allow.map)]\" {headers}hdr Access-Control-Max-Age {MAX_AGE} if {preflight} {{ var(txn.origin) -m found }}
     http-request return status 204 if {preflight}
 "
     )
+}
+
+/// A regular expression for a field, with `-` or `_` in its name: many servers take these for one. HAProxy has names in lower case.
+fn any_spelling(header: &str) -> String {
+    format!("^{}$", header.to_ascii_lowercase().replace('-', "[-_]"))
 }

@@ -84,10 +84,14 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
     if let Some(keys) = keys {
         all.global.push_str(&consumers(&keys));
     }
+    if model.checks() {
+        all.notes
+            .push(format!("other spellings of {CONSUMER}, such as with underscores, pass as the client sent them"));
+    }
     if policies.retries.is_some_and(|retries| retries > 0) {
         let statuses = RETRIED.map(|status| format!("http_{status}")).join(" ");
         all.end = format!("nginx_proxy_proxy_next_upstream = error timeout {statuses}\n");
-        all.notes.push("a request with a body is sent again only if nothing of it was sent".to_owned());
+        all.notes.push("a body that does not fit a buffer (client_body_buffer_size) is not sent again once a part of it was sent; a response that takes longer than 60 s is a failure, after which the request is sent again".to_owned());
     }
     all
 }
@@ -96,11 +100,12 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
 pub(in crate::gateway) fn plugins(model: &Model, path: &PathEntry, guard: Guard) -> String {
     let mut plugins = Vec::new();
     plugins.extend(cors(model, path));
-    if let Some(keys) = model.keys() {
-        plugins.push(match guard.within(true, false) {
-            Guard::Open => format!("{{name: request-transformer, config: {{remove: {{headers: [{CONSUMER}]}}}}}}"),
-            _ => format!("{{name: key-auth, config: {}}}", key_auth(&keys)),
-        });
+    match model.keys().filter(|_| guard.within(true, false) == Guard::Key) {
+        Some(keys) => plugins.push(format!("{{name: key-auth, config: {}}}", key_auth(&keys))),
+        None if model.checks() => {
+            plugins.push(format!("{{name: request-transformer, config: {{remove: {{headers: [{CONSUMER}]}}}}}}"));
+        }
+        None => {}
     }
     let lines: String = plugins.iter().map(|plugin| format!("          - {plugin}\n")).collect();
     if lines.is_empty() { lines } else { format!("        plugins:\n{lines}") }

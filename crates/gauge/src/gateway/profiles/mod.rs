@@ -32,3 +32,14 @@ fn nothing_more() -> Answer {
 fn file(path: &str, lines: impl Iterator<Item = String>) -> File {
     File { path: path.to_owned(), text: lines.collect() }
 }
+
+/// A field's name with `-` or `_` between its words, since many servers take these for one; itself first.
+fn spellings(header: &str) -> Vec<String> {
+    let mut all = vec![String::new()];
+    for c in header.chars() {
+        let copies = if c == '-' { all.clone() } else { Vec::new() };
+        all.iter_mut().for_each(|one| one.push(c));
+        all.extend(copies.into_iter().map(|one| one + "_"));
+    }
+    all
+}

@@ -1,9 +1,9 @@
 //! nginx: `global` is in `http`, `server` in `server`, `route` in each location, `upstream` where requests are passed on.
 
 use super::super::model::{Model, PathEntry};
-use super::super::policies::{By, Cors, Keys, Limit, MAX_AGE, RETRIED};
+use super::super::policies::{By, CORS_FIELDS, Cors, Keys, Limit, MAX_AGE, RETRIED};
 use super::super::security::Guard;
-use super::{Additions, Answer, file, listens, nothing_more};
+use super::{Additions, Answer, file, listens, nothing_more, spellings};
 use crate::profile::secure::HttpVersion;
 use crate::profile::{CONSUMER, Headers, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, SET};
 
@@ -143,6 +143,13 @@ add_header X-Cache $upstream_cache_status always;
 /// What `gauge convert` is told beyond the description.
 pub(in crate::gateway) fn policies(model: &Model) -> Additions {
     let mut all = model.keys().map_or(Additions::default(), |keys| key_auth(&keys, "whose"));
+    if model.checks() {
+        // Others than its own name for it pass only where fields with an underscore do.
+        let skipped = usize::from(model.keys().is_some());
+        let names = if model.described_underscores() { usize::MAX } else { 1 };
+        let lines = spellings(CONSUMER).into_iter().take(names).skip(skipped);
+        all.upstream.extend(lines.map(|name| format!("proxy_set_header {name} \"\";\n")));
+    }
     if let Some(keys) = model.keys() {
         // A map ignores case, so the key is compared once more.
         let given = variable(&keys.header);
@@ -157,7 +164,7 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
     if let Some(limit) = model.limit(model.settings.policies.keys.is_some()) {
         if let By::Consumer = limit.by {
             all.global.push_str(
-                "    map $whose $limited {\n        \"\" $binary_remote_addr;\n        default $whose;\n    }\n",
+                "    map $whose $limited {\n        \"\" $binary_remote_addr;\n        default key:$whose;\n    }\n",
             );
         }
         let limit = rate_limit(&limit);
@@ -178,7 +185,7 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
                 "    # Each upstream has its server {0} times: nginx tries none twice.\n    proxy_next_upstream error timeout {statuses};\n    proxy_next_upstream_tries {0};\n",
                 retries + 1
             ));
-            all.notes.push("a request with a body is sent again only if nothing of it was sent".to_owned());
+            all.notes.push("a body of about 64 KiB and more is not sent again once a part of it was sent; a response that takes longer than 60 s is a failure, after which the request is sent again".to_owned());
         }
     }
     all
@@ -199,12 +206,8 @@ fn origins(cors: &Cors<'_>) -> (String, String) {
     }
 ",
     );
-    let mut server = String::from(
-        "        proxy_hide_header Access-Control-Allow-Origin;
-        proxy_hide_header Access-Control-Allow-Credentials;
-        add_header Access-Control-Allow-Origin $cors_origin always;
-",
-    );
+    let mut server = String::from("        add_header Access-Control-Allow-Origin $cors_origin always;\n");
+    server.extend(CORS_FIELDS.map(|name| format!("        proxy_hide_header {name};\n")));
     // The same response for every origin.
     if !cors.any {
         server.push_str("        add_header Vary Origin always;\n");

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::super::model::{Model, PathEntry};
-use super::super::policies::{By, Limit, MAX_AGE, RETRIED};
+use super::super::policies::{By, CORS_FIELDS, GO_SENDS_AGAIN, Limit, MAX_AGE, RETRIED};
 use super::super::text::quoted;
-use super::{Additions, Answer, nothing_more};
-use crate::profile::{Headers, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, SET};
+use super::{Additions, Answer, nothing_more, spellings};
+use crate::profile::{CONSUMER, Headers, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, SET};
 
 pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
     match profile {
@@ -57,7 +57,20 @@ fn rate_limit(limit: &Limit<'_>) -> Additions {
 /// What `gauge convert` is told beyond the description.
 pub(in crate::gateway) fn policies(model: &Model) -> Additions {
     let mut all = model.limit(false).map_or(Additions::default(), |limit| rate_limit(&limit));
+    if !all.route.is_empty() {
+        // Each router would have a limit of its own: it is that of the router above them.
+        all.route.clear();
+        all.server = "    all: {rule: \"PathPrefix(`/`)\", priority: 1, middlewares: [limit]}\n".to_owned();
+        all.notes.push(
+            "the limit is that of a router above the others, which needs Traefik 3.6 or newer; requests that get 404 are counted too, and 429 has no CORS fields"
+                .to_owned(),
+        );
+    }
+    let clean = clean(model);
+    all.global.push_str(&clean);
     if let Some(cors) = model.cors() {
+        let removed: Vec<String> = CORS_FIELDS.iter().map(|name| format!("{name}: \"\"")).collect();
+        let removed = removed.join(", ");
         let origins: Vec<String> = cors.origins.iter().map(|origin| quoted(origin)).collect();
         let origins = if cors.any { "\"*\"".to_owned() } else { origins.join(", ") };
         let headers: Vec<String> = cors.headers.split(", ").filter(|name| !name.is_empty()).map(quoted).collect();
@@ -68,7 +81,7 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
                 all.global,
                 "    {name}:
       headers:
-        customResponseHeaders: {{Access-Control-Allow-Origin: \"\", Access-Control-Allow-Credentials: \"\"}}
+        customResponseHeaders: {{{removed}}}
         accessControlAllowOriginList: [{origins}]
         accessControlAllowMethods: [{}]
         accessControlAllowHeaders: [{}]
@@ -81,6 +94,9 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
             );
         }
     }
+    if model.settings.policies.retries.is_some() {
+        all.notes.push(GO_SENDS_AGAIN.to_owned());
+    }
     if let Some(retries) = model.settings.policies.retries.filter(|retries| *retries > 0) {
         let (first, last) = (RETRIED[0], RETRIED[RETRIED.len() - 1]);
         let _ = writeln!(
@@ -90,10 +106,28 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
         );
         all.route =
             [all.route.as_str(), "retry"].into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(", ");
+        all.notes.push("a large body is not sent again (one of 3 MB was not when it was tried, one of 1 MB was); a response that takes longer than 60 s is a failure, after which the request is sent again".to_owned());
         all.notes
             .push("retries after a status were tried with Traefik 3.7.15: older versions may not know them".to_owned());
     }
     all
+}
+
+/// The middleware of the entry point: nothing but WebSocket is upgraded, since what follows an upgrade would pass without a look at it, and a client does
+/// not say who it is.
+fn clean(model: &Model) -> String {
+    let mut names = vec!["HTTP2-Settings".to_owned()];
+    names.extend((!matches!(model.settings.profile, Profile::WebSocket(_))).then(|| "Upgrade".to_owned()));
+    if model.checks() {
+        names.extend(spellings(CONSUMER));
+    }
+    let names: Vec<String> = names.iter().map(|name| format!("{name}: \"\"")).collect();
+    format!("    clean: {{headers: {{customRequestHeaders: {{{}}}}}}}\n", names.join(", "))
+}
+
+/// A key of routers below the one that has the limit.
+pub(in crate::gateway) fn below(model: &Model) -> &'static str {
+    if model.limit(false).is_some() { "      parentRefs: [all]\n" } else { "" }
 }
 
 /// The name of the middleware for the methods of a path.

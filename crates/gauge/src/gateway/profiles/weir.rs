@@ -123,6 +123,12 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
         global.push_str(&limits("consumers", &limit));
     }
     let mut notes = Vec::new();
+    if policies.limit.is_some() && policies.keys.is_some() && policies.tokens.is_some() {
+        notes.push(
+            "a limit counts the consumer of a key and the `sub` of a token as one client if their names are equal"
+                .to_owned(),
+        );
+    }
     if let Some(address) = policies.metrics {
         global.push_str(&format!("\nadmin: {}\n", quoted(&address.to_string())));
         notes.push("the address of the metrics is Weir's admin listener: it also shows the configuration and reloads it, and must not be public".to_owned());
@@ -132,6 +138,7 @@ pub(in crate::gateway) fn policies(model: &Model) -> Additions {
         format!("    retry: {{extra_attempts: {retries}, on: [connect, reset, {statuses}]}}\n")
     });
     if policies.retries.is_some_and(|retries| retries > 0) {
+        notes.push("a body of more than 16 KiB is not sent again; a connection that was kept open and ends before a response is one more attempt".to_owned());
         notes.push("retries are at most 20 % of the requests of the last ten seconds, with a few more where there are few requests (upstreams.*.retry.budget)".to_owned());
     }
     Additions { global, upstream, files, notes, ..Additions::default() }

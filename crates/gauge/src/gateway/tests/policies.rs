@@ -47,6 +47,10 @@ fn an_origin_is_what_browsers_send() {
         "https://[::1",
         "https://[0::1]",
         "https://user@a.example.com",
+        "https://a..example.com",
+        "https://.example.com",
+        "https://-a.example.com",
+        "1https://a.example.com",
     ] {
         assert!(origin(wrong).is_err(), "{wrong}");
     }
@@ -119,8 +123,9 @@ fn a_set_with_secrets_or_without_keys_is_refused() {
         ("", "it is not JSON"),
         ("{}", "it is not a JSON Web Key Set"),
         (r#"{"keys": []}"#, "it has no key of RS256"),
-        (r#"{"keys": [{"kty": "RSA", "n": "!", "e": "AQAB"}]}"#, "it has no key of RS256"),
-        (r#"{"keys": [{"kty": "RSA", "n": "AQAB", "e": "AQAB", "kid": "a b"}]}"#, "it has no key of RS256"),
+        (r#"{"keys": [{"kty": "RSA", "n": "!", "e": "AQAB"}]}"#, "an RSA key has no `n`"),
+        (r#"{"keys": [{"kty": "RSA", "n": "AQAB", "e": "AQAB", "kid": "a b"}]}"#, "an RSA key has less than 2048 bits"),
+        (r#"{"keys": [{"kty": "OKP", "crv": "Ed25519", "x": "AQAB"}]}"#, "it has no key of RS256"),
         (r#"{"keys": [{"kty": "RSA", "n": "AQAB", "e": "AQAB", "d": "AQAB"}]}"#, "it has a private or shared key"),
         (&shared, "it has a private or shared key"),
     ] {
@@ -228,4 +233,85 @@ fn paths_that_become_one_have_one_check() {
     let weir = by_name("weir").unwrap();
     let refused = weir.files(&model, &Place::new("127.0.0.1:8080".parse().unwrap(), "/srv")).unwrap_err();
     assert!(refused.why.ends_with("are one to it, and they need different credentials"), "{}", refused.why);
+}
+
+#[test]
+fn keys_of_a_set_are_made_anew_of_what_is_known() {
+    let mut key = serde_json::from_str::<serde_json::Value>(&Jwt::default().key_set()).unwrap()["keys"][0].take();
+    let set = |key: &serde_json::Value, times: usize| serde_json::json!({"keys": vec![key; times]}).to_string();
+    let mut odd = key.clone();
+    odd["kid"] = "a b".into();
+    assert!(Tokens::new(&set(&odd, 1), "a", "b").unwrap_err().starts_with("it has no key of RS256"));
+    key["name"] = "Bob's".into();
+    key["x5u"] = "https://evil.example.com".into();
+    let tokens = Tokens::new(&set(&key, 1), "a", "b").unwrap();
+    for absent in ["Bob", "x5u", "evil"] {
+        assert!(!tokens.key_set.contains(absent), "{}", tokens.key_set);
+    }
+    assert_eq!(tokens.keys.len(), 1);
+    assert!(Tokens::new(&set(&key, 101), "a", "b").unwrap_err().contains("more than 100"));
+    for (name, value, why) in [
+        ("n", "AQAB", "less than 2048 bits"),
+        ("n", "AQAB==", "base64url"),
+        ("e", "AQ", "exponent"),
+        ("e", "AQAA", "exponent"),
+        ("p", "AQAB", "private"),
+    ] {
+        let mut wrong = key.clone();
+        wrong[name] = value.into();
+        let said = Tokens::new(&set(&wrong, 1), "a", "b").unwrap_err();
+        assert!(said.contains(why), "{name} {value}: {said}");
+    }
+}
+
+#[test]
+fn a_field_that_means_something_else_has_no_keys() {
+    for name in [
+        "Host",
+        "connection",
+        "Content-Length",
+        "X-Forwarded-For",
+        "X-Request-Id",
+        "X-Consumer-Username",
+        "X_API_Key",
+        "a b",
+        "",
+    ] {
+        let text = format!(
+            "openapi: 3.1.0\ninfo: {{title: T, version: '1'}}\nservers: [{SERVER}]\ncomponents: {{securitySchemes: {{key: {{type: apiKey, in: header, name: '{name}'}}}}}}\npaths:\n  /a: {{get: {{operationId: a, security: [{{key: []}}], responses: {{}}}}}}\n"
+        );
+        let Ok(read) = apidoc::read_bytes("t.yaml", text.as_bytes()) else { continue };
+        let keys = Some(keys(&format!("{KEY} shop")).unwrap());
+        let settings = Settings { policies: Policies { keys, ..Policies::default() }, ..Settings::default() };
+        let error = Model::new(&read.api, &Options { settings, ..Options::default() }).unwrap_err();
+        assert!(error.reasons[0].contains("cannot have keys"), "{name}: {error}");
+    }
+}
+
+#[test]
+fn origins_are_taken_once() {
+    let cors = vec!["https://a.example".to_owned(), "https://b.example".to_owned(), "https://a.example".to_owned()];
+    let model = with(Policies { cors, ..Policies::default() }, &operation("/a", "[]")).unwrap();
+    assert_eq!(model.settings.policies.cors, ["https://a.example", "https://b.example"]);
+}
+
+#[test]
+fn a_checked_path_is_matched_in_every_encoding() {
+    use super::super::paths::{Contested, checked_pattern, contested};
+    let paths = operation("/a/{id}", "[]")
+        + &operation("/a/b", "[{key: []}]")
+        + &operation("/b/{id}", "[{key: []}]")
+        + &operation("/b/open", "[]")
+        + &operation("/c/d", "[{key: []}]")
+        + SCHEMES;
+    let policies = Policies { keys: Some(keys(&format!("{KEY} shop")).unwrap()), ..Policies::default() };
+    let model = with(policies, &paths).unwrap();
+    for (path, contested) in model.paths.iter().zip(contested(&model.paths)) {
+        let expected = if path.template() == "/a/b" { Contested::Segment } else { Contested::No };
+        assert_eq!(contested, expected, "{}", path.template());
+    }
+    let path = |template: &str| model.paths.iter().find(|path| path.template() == template).unwrap().segments.clone();
+    assert_eq!(checked_pattern(&path("/a/b"), Contested::Segment, false), "/(a|%61)/(b|%62)");
+    assert_eq!(checked_pattern(&path("/a/b"), Contested::Segment, true), "/a/b");
+    assert_eq!(checked_pattern(&path("/a/{id}"), Contested::Slashes, true), "/a(/|%2[Ff])+[^/]+");
 }
