@@ -149,10 +149,10 @@ reasons! {
     LimitStore: Gateway, 503, "limit_store", "The rate limit cannot be checked";
     /// An authorizer with `mode: nginx` responded with a status that is not a verdict.
     AuthorizerFailed: Gateway, 500, "authorizer_failed", "The authorizer failed";
-    /// The guard of an AI route gave no verdict, and calls do not pass without one.
-    AiGuard: Gateway, 503, "ai_guard", "The guard of the route gave no verdict";
     /// Whether the credentials hold cannot be decided now.
     AuthUnavailable: Gateway, 503, "auth_unavailable", "The credentials cannot be checked";
+    /// The guard of an AI route gave no verdict, and calls do not pass without one.
+    AiGuard: Gateway, 503, "ai_guard", "The guard of the route gave no verdict";
     /// Request bodies of AI traffic take up all the memory that they may.
     AiHeld: Gateway, 503, "ai_held", "The gateway holds too many request bodies";
     /// More connections than `max_connections`.

@@ -443,6 +443,8 @@ fn hits_that_wait_are_within_the_memory() {
         conn.respond(200, &JSON, body.to_string())
     });
     assert_eq!(rig.chat("hi", false).status, 200);
+    // Its client has the response a moment before its memory is free.
+    wait::until(DEADLINE, "no body held", || rig.metric("weir_ai_held_bytes") == 0.0);
     rig.says(Says::Silence);
     let clients: Vec<_> = (0..4)
         .map(|_| {
