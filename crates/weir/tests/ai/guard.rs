@@ -453,11 +453,11 @@ fn hits_that_wait_are_within_the_memory() {
             client
         })
         .collect();
-    // Each has, twice, what the guard is sent.
-    wait::until(DEADLINE, "two without room", || {
-        rig.metric("request_errors_total{fault=\"gateway\",reason=\"ai_held\"}") == 2.0
-    });
-    assert!(rig.metric("weir_ai_held_bytes") > 60_000.0, "{}", rig.metric("weir_ai_held_bytes"));
+    // Each has, twice, what the guard is sent: two have room at most.
+    let refused = || rig.metric("request_errors_total{fault=\"gateway\",reason=\"ai_held\"}");
+    wait::until(DEADLINE, "two without room", || refused() >= 2.0);
+    let held = rig.metric("weir_ai_held_bytes");
+    assert!(held > 40_000.0 && held <= 102_400.0, "{held}");
     drop(clients);
     wait::until(DEADLINE, "no body held", || rig.metric("weir_ai_held_bytes") == 0.0);
 }
