@@ -161,7 +161,6 @@ fn converse(mut stream: TcpStream, does: Does, seen: &Mutex<Seen>) -> io::Result
     if does == Does::Greets {
         let (begin, end) = response.split_at(40);
         stream.write_all(format!("HTTP/1.1 103 Early Hints\r\n\r\n{begin}").as_bytes())?;
-        std::thread::sleep(Duration::from_millis(2));
         let mut rest = end.as_bytes().to_vec();
         write_frame(&mut rest, 0x89, b"hello");
         stream.write_all(&rest)?;
@@ -249,7 +248,13 @@ fn converse(mut stream: TcpStream, does: Does, seen: &Mutex<Seen>) -> io::Result
         last = payload;
         stream.write_all(&out)?;
         if let Does::Later(opcode) = does {
-            std::thread::sleep(Duration::from_millis(3));
+            // No message is in flight when the next one has not begun to arrive.
+            stream.set_read_timeout(Some(Duration::from_millis(3)))?;
+            let is_idle = stream.peek(&mut [0]).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+            stream.set_read_timeout(None)?;
+            if !is_idle {
+                continue;
+            }
             out.clear();
             write_frame(&mut out, 0x80 | opcode, &1001_u16.to_be_bytes());
             stream.write_all(&out)?;

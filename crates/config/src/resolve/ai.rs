@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use llm::api::Family;
 
+use super::authorizer::Place;
 use super::headers::may_edit;
 use super::{Resolver, time};
 use crate::raw;
@@ -243,21 +244,9 @@ impl Resolver<'_> {
         }
         // No name of the file has a colon, and no two routes have one name.
         let own = format!("guard:{route}");
-        let places = (raw.url.as_ref(), raw.upstream.as_ref());
-        let Some((action, mut path)) = self.service(&own, places, AuthorizerForm::Traefik, raw.timeout.0.0) else {
-            if raw.url.is_some() == raw.upstream.is_some() {
-                self.problem(raw.origin, "a guard needs either `url` or `upstream`");
-            }
-            return None;
-        };
-        match (&raw.path, &raw.upstream) {
-            (Some(path), None) => self.problem(path.origin, "`path` needs an `upstream`; a `url` has its own path"),
-            (Some(own), Some(_)) => {
-                self.check(own.origin, super::authorizer::check_path(own));
-                path = own.as_str().into();
-            }
-            (None, _) => {}
-        }
+        let (url, upstream, path) = (raw.url.as_ref(), raw.upstream.as_ref(), raw.path.as_ref());
+        let place = Place { origin: raw.origin, url, upstream, path };
+        let (action, path) = self.service((&own, "a guard"), &place, AuthorizerForm::Traefik, raw.timeout.0.0)?;
         let fails_open = raw.on_failure == raw::OnAuthorizerFailure::Allow;
         Some(Guard { action, path, before, after, fails_open })
     }

@@ -7,6 +7,7 @@ use http::Uri;
 
 use super::Resolver;
 use super::headers::may_edit;
+use crate::problem::Origin;
 use crate::raw::shape::At;
 use crate::raw::target::TargetUrl;
 use crate::raw::text::FieldName;
@@ -14,10 +15,19 @@ use crate::raw::{self, OnAuthorizerFailure};
 use crate::{Authorizer, AuthorizerForm, Proxy, Rewrite, TimeoutOverrides, UpstreamId, VerdictCache, VerdictKey};
 use message::path;
 
+/// Where a service is: at a URL, or an upstream of the file and a path.
+pub(super) struct Place<'a> {
+    pub(super) origin: Origin,
+    pub(super) url: Option<&'a At<String>>,
+    pub(super) upstream: Option<&'a At<String>>,
+    pub(super) path: Option<&'a At<String>>,
+}
+
 /// What both kinds of authorizer have.
 struct Common<'a> {
     url: Option<&'a At<String>>,
     upstream: Option<&'a At<String>>,
+    path: Option<&'a At<String>>,
     send: Option<&'a [At<FieldName>]>,
     copy: &'a [At<FieldName>],
     copy_to_response: &'a [At<FieldName>],
@@ -32,6 +42,7 @@ impl Resolver<'_> {
         let common = Common {
             url: raw.url.as_ref(),
             upstream: raw.upstream.as_ref(),
+            path: raw.path.as_ref(),
             send: raw.send.as_deref(),
             copy: &raw.copy,
             copy_to_response: &raw.copy_to_response,
@@ -44,16 +55,7 @@ impl Resolver<'_> {
             raw::ForwardMode::Traefik => AuthorizerForm::Traefik,
             raw::ForwardMode::Nginx => AuthorizerForm::Nginx,
         };
-        if let (Some(path), None) = (&raw.path, &raw.upstream) {
-            self.problem(path.origin, "`path` needs an `upstream`; a `url` has its own path");
-        }
         let mut authorizer = self.authorizer(name, raw.origin, &common, form)?;
-        if let Some(path) = &raw.path {
-            if let Err(why) = check_path(path) {
-                self.problem(path.origin, why);
-            }
-            authorizer.path = path.as_str().into();
-        }
         authorizer.cache = raw.cache.as_option().map(|cache| self.verdict_cache(cache, &authorizer.send));
         Some(authorizer)
     }
@@ -62,6 +64,7 @@ impl Resolver<'_> {
         let common = Common {
             url: raw.url.as_ref(),
             upstream: raw.upstream.as_ref(),
+            path: None,
             send: raw.send.as_deref(),
             copy: &raw.copy,
             copy_to_response: &raw.copy_to_response,
@@ -112,18 +115,14 @@ impl Resolver<'_> {
     fn authorizer(
         &mut self,
         name: &At<String>,
-        origin: crate::problem::Origin,
+        origin: Origin,
         raw: &Common<'_>,
         form: AuthorizerForm,
     ) -> Option<Authorizer> {
         // No name of the file has a colon.
         let own = format!("auth:{}", name.value);
-        let Some((action, path)) = self.service(&own, (raw.url, raw.upstream), form, raw.timeout) else {
-            if raw.url.is_some() == raw.upstream.is_some() {
-                self.problem(origin, format!("`{}` needs either `url` or `upstream`", name.value));
-            }
-            return None;
-        };
+        let place = Place { origin, url: raw.url, upstream: raw.upstream, path: raw.path };
+        let (action, path) = self.service((&own, &format!("`{}`", name.value)), &place, form, raw.timeout)?;
         let lower = |name: &At<FieldName>| -> Arc<str> { name.0.to_ascii_lowercase().into() };
         let send = match raw.send {
             Some(names) => {
@@ -170,23 +169,33 @@ impl Resolver<'_> {
         })
     }
 
-    /// The way to a service that is at a URL, or that an upstream of the file is, and its path; `None` if it has neither or both, or no such URL.
+    /// The way to a service, and its path. `own`: the name of its upstream, where it has one of its own; `what`: what problems call it.
     pub(super) fn service(
         &mut self,
-        name: &str,
-        (url, upstream): (Option<&At<String>>, Option<&At<String>>),
+        (own, what): (&str, &str),
+        place: &Place<'_>,
         form: AuthorizerForm,
         timeout: Duration,
     ) -> Option<(Proxy, Arc<str>)> {
-        let (upstream, host, path) = match (url, upstream) {
-            (Some(url), None) => self.service_upstream(name, url, form)?,
+        if let (Some(path), None) = (place.path, place.upstream) {
+            self.problem(path.origin, "`path` needs an `upstream`; a `url` has its own path");
+        }
+        let (upstream, host, mut path) = match (place.url, place.upstream) {
+            (Some(url), None) => self.service_upstream(own, url, form)?,
             (None, Some(upstream)) => {
                 let id = self.upstream_id(upstream);
                 let host = self.first_authorities.get(id.0).cloned().flatten();
                 (id, host.unwrap_or_else(|| "localhost".into()), "/".into())
             }
-            _ => return None,
+            _ => {
+                self.problem(place.origin, format!("{what} needs either `url` or `upstream`"));
+                return None;
+            }
         };
+        if let Some(given) = place.path {
+            self.check(given.origin, check_path(given));
+            path = given.as_str().into();
+        }
         let action = Proxy {
             upstream,
             split: None,
@@ -269,7 +278,7 @@ impl Resolver<'_> {
     }
 }
 
-pub(super) fn check_path(text: &str) -> Result<(), String> {
+fn check_path(text: &str) -> Result<(), String> {
     let path = text.split('?').next().unwrap_or_default();
     let mut scratch = Vec::new();
     path::normalise(path.as_bytes(), &mut scratch).map(drop).map_err(|why| format!("`{text}`: {why}"))

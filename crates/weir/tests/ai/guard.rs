@@ -442,7 +442,8 @@ fn hits_that_wait_are_within_the_memory() {
         let body = json!({"id": "x", "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]});
         conn.respond(200, &JSON, body.to_string())
     });
-    assert_eq!(rig.chat("hi", false).status, 200);
+    let first = rig.chat("hi", false);
+    assert_eq!(first.status, 200, "{first:?}");
     // Its client has the response a moment before its memory is free.
     wait::until(DEADLINE, "no body held", || rig.metric("weir_ai_held_bytes") == 0.0);
     rig.says(Says::Silence);

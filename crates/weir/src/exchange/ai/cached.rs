@@ -430,17 +430,21 @@ async fn hold(
     let mut room = call.snapshot.generation.ai.hold();
     let mut recording = Vec::new();
     loop {
-        match next_piece(x, reader, heartbeat.due()).await? {
-            None => heartbeat.beat(x, call).await?,
-            Some(Piece::Bytes(bytes)) => recording.extend_from_slice(&bytes),
-            Some(Piece::Rest(entry, at)) => {
-                recording.extend_from_slice(&entry.rest(at));
-                break;
-            }
-            Some(Piece::End) => break,
-            Some(Piece::Broken) => return Err(Error::new(Reason::AiCut, "before the guard had read it").into()),
+        let Some(piece) = next_piece(x, reader, heartbeat.due()).await? else {
+            heartbeat.beat(x, call).await?;
+            continue;
+        };
+        let (bytes, is_last) = match piece {
+            Piece::Bytes(bytes) => (bytes, false),
+            Piece::Rest(entry, at) => (entry.rest(at), true),
+            Piece::End => break,
+            Piece::Broken => return Err(Error::new(Reason::AiCut, "before the guard had read it").into()),
+        };
+        request::take(&mut room, (recording.len() + bytes.len()) as u64)?;
+        recording.extend_from_slice(&bytes);
+        if is_last {
+            break;
         }
-        request::take_room(&mut room, recording.len() as u64)?;
     }
     guarded(x, call, &recording).await?;
     Ok((recording, room))

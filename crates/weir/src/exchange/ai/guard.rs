@@ -67,7 +67,7 @@ pub(super) async fn ask(
 ) -> Result<(), Stop> {
     // Twice: it goes out in one piece with its head.
     let mut room = call.snapshot.generation.ai.hold();
-    request::take_room(&mut room, 2 * question.len() as u64)?;
+    request::take(&mut room, 2 * question.len() as u64)?;
     let mut head = Vec::with_capacity(256 + question.len());
     encode::begin_request_line(&mut head, b"POST");
     head.extend_from_slice(guard.path.as_bytes());

@@ -105,7 +105,15 @@ pub(super) async fn read(x: &mut Exchange<'_>, held: &mut Held) -> Result<Vec<u8
 /// # Errors
 /// The process holds too much.
 pub(super) fn take_room(held: &mut Held, bytes: u64) -> Result<(), Stop> {
-    if held.grow_to(bytes.saturating_mul(COPIES)) { Ok(()) } else { Err(Reason::AiHeld.into()) }
+    take(held, bytes.saturating_mul(COPIES))
+}
+
+/// Takes room for so many bytes in all.
+///
+/// # Errors
+/// There is none.
+pub(super) fn take(held: &mut Held, bytes: u64) -> Result<(), Stop> {
+    if held.grow_to(bytes) { Ok(()) } else { Err(Reason::AiHeld.into()) }
 }
 
 /// Appends the head of the request to a provider; its body has so many bytes.

@@ -108,7 +108,12 @@ fn pass(fault: Fault, from_client: bool, mut from: TcpStream, mut to: TcpStream,
             }
         }
         match from.read(&mut piece) {
-            Ok(0) | Err(_) if fault == Fault::KeepsOpen && !from_client => return std::thread::sleep(2 * WAIT),
+            Ok(0) | Err(_) if fault == Fault::KeepsOpen && !from_client => {
+                // Until the client gives up.
+                let _ = to.set_read_timeout(Some(2 * WAIT));
+                while matches!(to.read(&mut piece), Ok(length) if length > 0) {}
+                return;
+            }
             Ok(0) | Err(_) => return drop(to.shutdown(Shutdown::Both)),
             Ok(length) => bytes.extend_from_slice(&piece[..length]),
         }
