@@ -120,7 +120,7 @@ scrub_environment() {
   local name
   for name in $(compgen -e); do
     case $name in
-      STRICT | PAGES_LONG | PATH | HOME | USER | LOGNAME | SHELL | TERM | PWD | OLDPWD | SHLVL | _ | TMPDIR | CI | GITHUB_ACTIONS | RUNNER_* | XDG_CACHE_HOME) ;;
+      STRICT | SUITE_PROFILE | PAGES_LONG | PATH | HOME | USER | LOGNAME | SHELL | TERM | PWD | OLDPWD | SHLVL | _ | TMPDIR | CI | GITHUB_ACTIONS | RUNNER_* | XDG_CACHE_HOME) ;;
       RUST_LOG) unset "$name" ;;
       WEIR_CACHE | WEIR_BUILD | CARGO | CARGO_* | RUST* | GO* | CGO_* | CC | CXX | CFLAGS | LDFLAGS | SDKROOT | PKG_CONFIG* | NIX_*) ;;
       NPM_* | npm_* | NODE_EXTRA_CA_CERTS | PIP_* | UV_* | PYENV_* | JAVA_HOME | MAVEN_* | GAUGE_* | PROPTEST_*) ;;
@@ -197,10 +197,16 @@ need_built() {
   cargo build --quiet --locked --workspace "${flags[@]}" --example describe || die "these do not build: $*"
 }
 
-# need_weir: the gateway; its path is then in $weir.
+# need_weir: the gateway; its path is then in $weir. SUITE_PROFILE=dist takes the build that is shipped, for suites whose figures depend on it.
 need_weir() {
-  need_built weir
-  weir=$CARGO_TARGET_DIR/debug/weir
+  if [ "${SUITE_PROFILE:-dev}" = dev ]; then
+    need_built weir
+    weir=$CARGO_TARGET_DIR/debug/weir
+  else
+    # Together with gauge, as `scripts/bench` builds it, so that neither undoes the other's work.
+    cargo build --quiet --locked --profile "$SUITE_PROFILE" -p weir -p gauge || die "weir does not build with the profile $SUITE_PROFILE"
+    weir=$CARGO_TARGET_DIR/$SUITE_PROFILE/weir
+  fi
 }
 
 # count_line PASSED FAILED [SKIPPED]: the closing line of a suite; scripts/test adds them up.
