@@ -527,6 +527,10 @@ fn parse_upstream(url: &str) -> Result<(bool, String, u16, String), String> {
         if base.contains(['{', '}', '?', '#']) || path.iter().any(|segment| segment.parts.is_empty()) {
             return Err(wrong("its base path is not a plain path"));
         }
+        // Variables, the end of a directive and quotes: a configuration would not hold them as they are.
+        if let Some(special) = base.chars().find(|c| "$;'".contains(*c)) {
+            return Err(wrong(&format!("its base path has {special}, which is syntax in configurations of gateways")));
+        }
     }
     let base = if base.is_empty() { String::new() } else { template(&segments(base)?) };
     let (host, port) = match rest.strip_prefix('[') {

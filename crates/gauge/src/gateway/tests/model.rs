@@ -159,6 +159,8 @@ fn every_reason_is_told_with_its_operation() {
         (SERVER, get("/a", "a"), vec![("http://127.0.0.1:9000", "http://:1")], here("its host is invalid")),
         (SERVER, get("/a", "a"), vec![("http://127.0.0.1:9000", "http://h:0")], here("its port is not 1 to 65535")),
         (SERVER, get("/a", "a"), vec![("http://127.0.0.1:9000", "http://h/x?y")], here("its base path is not a plain path")),
+        (SERVER, get("/a", "a"), vec![("http://127.0.0.1:9000", "http://h/x;y")], here("its base path has ;, which is syntax in configurations of gateways")),
+        (SERVER, get("/a", "a"), vec![("http://127.0.0.1:9000", "http://h/$x")], here("its base path has $, which is syntax in configurations of gateways")),
         (SERVER, get("/a", "a"), vec![("http://127.0.0.1:9000", "http://h/x/../y")], here("a dot segment")),
         ("{url: /v1}", get("/a", "a") + &get("/b", "b") + &get("/c", "c"), vec![], here("operation 'a' (GET /a) and 2 more: the description does not say")),
         (SERVER, get("/a", "a"), vec![("http://h", "http://h:1")], here("no operation has the server 'http://h' that an address is given for; there are: 'http://127.0.0.1:9000'")),
