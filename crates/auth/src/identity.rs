@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::Priority;
+
 /// Who sends a request. Limits, cache partitions, rules and upstream fields read it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Identity {
@@ -22,6 +24,8 @@ pub struct Identity {
     pub meta: BTreeMap<Box<str>, Box<str>>,
     /// Models that the key may use, by their names in the configuration; `None`: all.
     pub models: Option<Box<[Box<str>]>>,
+    /// Class of its requests in fair queues.
+    pub priority: Priority,
 }
 
 impl Identity {

@@ -23,9 +23,11 @@ pub mod field;
 mod identity;
 pub mod jwks;
 pub mod jwt;
+mod priority;
 mod recent;
 mod refusal;
 pub mod secret;
 
 pub use identity::Identity;
+pub use priority::Priority;
 pub use refusal::{Challenge, Refusal};

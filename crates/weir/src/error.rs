@@ -140,6 +140,8 @@ reasons! {
     QueueFull: Upstream, 503, "queue_full", "The upstream is at its limit";
     /// The request waited for others' fetches of the same response, and the upstream responded to two of them with an error.
     SharedFetchFailed: Upstream, 503, "shared_fetch_failed", "The upstream responded with an error to the requests before this one";
+    /// Its turn in the queue would come after the time that it may wait.
+    QueueTooLong: Upstream, 503, "queue_too_long", "The upstream is at its limit";
     /// Waited in the queue for too long.
     QueueTimeout: Upstream, 503, "queue_timeout", "The upstream is at its limit";
 
@@ -179,6 +181,7 @@ impl Reason {
                 | Reason::Unavailable
                 | Reason::SharedFetchFailed
                 | Reason::QueueFull
+                | Reason::QueueTooLong
                 | Reason::QueueTimeout
                 | Reason::LimitStore
                 | Reason::AuthUnavailable

@@ -8,7 +8,8 @@ use weir::config::schema;
 const DOCUMENT: &str = include_str!("../../../docs/configure.md");
 
 /// Keys of mappings that stand within a value of another key; they are described with that.
-const INLINE: [&str; 17] = [
+const INLINE: [&str; 18] = [
+    "access_log.format.template",
     // One listener without a list has the keys of `listen.*`.
     "listen.bind",
     "listen.http2",

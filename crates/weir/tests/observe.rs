@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::Value;
 use testkit::{DEADLINE, Signal, Upstream, Weir, answer, ports::Port, wait};
@@ -306,5 +307,43 @@ fn the_access_log_has_a_line_for_what_is_no_request() {
     for (_, status, _) in cases {
         let name = format!(r#"http_requests_total{{route="-",upstream="-",status="{status}"}}"#);
         assert_eq!(sample(&metrics, &name), Some(1.0), "{name}");
+    }
+}
+
+/// Peers outside of `trusted_proxies` do not learn whether a response was cached, or how long the upstream took.
+#[test]
+fn server_timing_says_where_the_time_went_to_those_who_may_know() {
+    let slow = Upstream::start(|conn, message| {
+        std::thread::sleep(Duration::from_millis(80));
+        answer::raw("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 5\r\n\r\nhello")(conn, message)
+    });
+    let start = |who: &str, trusted: &str| {
+        let yaml = format!(
+            "listen: 127.0.0.1:0\nworkers: 1\nserver_timing: {who}\ntrusted_proxies: [{trusted}]\n\
+             upstreams: {{app: {{targets: [{}]}}}}\ncaches: {{c: {{}}}}\n\
+             routes:\n  - {{match: {{path: /c/*}}, upstream: app, cache: c}}\n  - {{match: {{path: /*}}, upstream: app}}\n",
+            slow.url()
+        );
+        Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start()
+    };
+    let timing = |weir: &Weir, path: &str| weir.get(path).field("server-timing").map(str::to_owned);
+    let milliseconds = |text: &str, name: &str| -> Option<f64> {
+        let entry = text.split(", ").find_map(|entry| entry.strip_prefix(name)?.strip_prefix(";dur="));
+        entry.map(|number| number.parse().expect("a number"))
+    };
+    for (who, trusted, is_told) in
+        [("none", "127.0.0.1", false), ("trusted", "", false), ("trusted", "127.0.0.1", true), ("all", "", true)]
+    {
+        let weir = start(who, trusted);
+        let told = timing(&weir, "/x");
+        assert_eq!(told.is_some(), is_told, "{who} {trusted}");
+        let Some(told) = told else { continue };
+        let (own, upstream) =
+            (milliseconds(&told, "gw").expect("gw"), milliseconds(&told, "upstream").expect("upstream"));
+        assert!(upstream >= 80.0 && own < upstream, "{told}");
+        let miss = timing(&weir, "/c/x").expect("a field");
+        assert!(miss.ends_with(", cache;desc=miss") && milliseconds(&miss, "upstream").is_some(), "{miss}");
+        let hit = timing(&weir, "/c/x").expect("a field");
+        assert!(hit.ends_with(", cache;desc=hit") && milliseconds(&hit, "upstream").is_none(), "{hit}");
     }
 }

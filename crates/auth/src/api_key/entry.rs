@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use crate::Priority;
+
 /// One key of the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,6 +33,9 @@ pub struct Entry {
     /// Names of the models that it may use on AI routes; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
+    /// Class of its requests in fair queues; `None`: standard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Priority>,
     /// Valid from this moment on (RFC 3339, or a date: its first second in UTC).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<String>,

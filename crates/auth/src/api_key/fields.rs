@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::entry::{Entry, shown};
+use crate::Priority;
 
 /// A hash with more fields is no entry.
 pub const MOST_FIELDS: usize = 256;
@@ -34,6 +35,7 @@ impl Entry {
             ("scopes", some(words("scopes", &self.scopes)?)),
             ("routes", some(words("routes", &self.routes)?)),
             ("models", some(words("models", &self.models)?)),
+            ("priority", self.priority.map(|class| class.name().to_owned())),
             ("not_before", self.not_before.clone()),
             ("expires", self.expires.clone()),
             ("disabled", flag(self.disabled)),
@@ -82,6 +84,10 @@ impl Entry {
                 "scopes" => entry.scopes = words(),
                 "routes" => entry.routes = words(),
                 "models" => entry.models = words(),
+                "priority" => {
+                    let class = Priority::of_name(value.as_bytes());
+                    entry.priority = Some(class.ok_or("`priority` is none of interactive, standard, batch")?);
+                }
                 // As in the file: an empty text is no time, and must not make a key that never expires.
                 "not_before" => entry.not_before = Some(value.to_owned()),
                 "expires" => entry.expires = Some(value.to_owned()),
@@ -130,6 +136,7 @@ mod tests {
             ("scopes", "orders:read  orders:write"),
             ("routes", "orders"),
             ("models", "chat  gpt-4o"),
+            ("priority", "batch"),
             ("not_before", "2027-01-01"),
             ("expires", "2027-12-31"),
             ("disabled", "1"),
@@ -143,6 +150,7 @@ mod tests {
             scopes: vec!["orders:read".into(), "orders:write".into()],
             routes: vec!["orders".into()],
             models: vec!["chat".into(), "gpt-4o".into()],
+            priority: Some(Priority::Batch),
             not_before: Some("2027-01-01".into()),
             expires: Some("2027-12-31".into()),
             disabled: true,
@@ -164,6 +172,7 @@ mod tests {
             (&[("id", "k7"), ("consumer", "shop"), ("routes", " ")], "names no route"),
             (&[("id", "k7"), ("consumer", "shop"), ("routes", "")], "names no route"),
             (&[("id", "k7"), ("consumer", "shop"), ("models", " ")], "names no model"),
+            (&[("id", "k7"), ("consumer", "shop"), ("priority", "")], "none of interactive, standard, batch"),
         ] {
             let error = read(wrong).expect_err("no entry");
             assert!(error.contains(why), "{error}");
@@ -189,12 +198,13 @@ mod tests {
         fn an_entry_is_the_same_after_a_hash(
             (id, consumer, tier) in ("[a-z0-9]{1,12}", "[^\\x00]{1,20}", of("[a-z]{1,8}")),
             (scopes, routes, models) in (vec("[a-z:]{1,8}", 0..4), vec("[a-z_-]{1,8}", 0..4), vec("[a-z0-9.:/-]{1,8}", 0..4)),
+            priority in of(proptest::sample::select(&Priority::ALL[..])),
             (not_before, expires) in (of("2027-0[1-9]-01"), of("2028-0[1-9]-01")),
             (disabled, weak) in (any::<bool>(), any::<bool>()),
             meta in btree_map("[a-zA-Z_.-]{1,8}", ".{0,20}", 0..4),
         ) {
             let entry = Entry {
-                id, sha256: "ab".into(), consumer, tier, scopes, routes, models, not_before, expires, disabled, weak, meta
+                id, sha256: "ab".into(), consumer, tier, scopes, routes, models, priority, not_before, expires, disabled, weak, meta
             };
             let fields = entry.to_fields().expect("words");
             let bytes = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));

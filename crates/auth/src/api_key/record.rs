@@ -35,6 +35,7 @@ impl Record {
                 tier: entry.tier.map(Into::into),
                 scopes: entry.scopes.into_iter().map(Into::into).collect(),
                 models: (!entry.models.is_empty()).then(|| entry.models.into_iter().map(Into::into).collect()),
+                priority: entry.priority.unwrap_or_default(),
                 meta: entry.meta.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
                 ..Identity::default()
             }),

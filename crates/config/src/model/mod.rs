@@ -20,6 +20,7 @@ mod errors;
 mod inference;
 mod limit;
 mod listen;
+mod log_template;
 mod route;
 mod split;
 mod telemetry;
@@ -48,6 +49,7 @@ pub use errors::*;
 pub use inference::*;
 pub use limit::*;
 pub use listen::*;
+pub use log_template::{LOG_FIELDS, LogPart, log_template};
 pub use route::*;
 pub use split::*;
 pub use telemetry::*;
@@ -78,6 +80,8 @@ pub struct Config {
     pub untrusted_headers: UntrustedHeaders,
     /// Name of the request id field, as it is written to upstreams.
     pub request_id: Arc<str>,
+    /// Who gets `Server-Timing` with responses.
+    pub server_timing: ServerTiming,
     /// Where request lines go, if anywhere.
     pub access_log: Option<AccessLog>,
     /// What collectors of telemetry are told.
@@ -172,6 +176,17 @@ pub struct CacheId(pub usize);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RouteId(pub usize);
 
+/// Who gets `Server-Timing` with responses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerTiming {
+    /// Nobody.
+    None,
+    /// Peers that are trusted.
+    Trusted,
+    /// Everyone.
+    All,
+}
+
 /// The access log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AccessLog {
@@ -186,7 +201,7 @@ pub struct AccessLog {
 }
 
 /// How lines of the access log are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogFormat {
     /// A JSON object.
     Json,
@@ -194,6 +209,8 @@ pub enum LogFormat {
     Combined,
     /// `name=value` pairs.
     Logfmt,
+    /// The operator's own.
+    Template(Arc<[LogPart]>),
 }
 
 /// Which requests the access log has: those that meet at least one of the conditions.
@@ -223,6 +240,8 @@ pub enum AccessLogTarget {
     Stdout,
     /// A file, appended to; reopened on SIGHUP so that it can be rotated.
     File(PathBuf),
+    /// The socket of a syslog service (RFC 3164), one datagram for each line.
+    Syslog(PathBuf),
 }
 
 /// Bounds on clients.

@@ -91,7 +91,16 @@ const NAMES: [(&str, Variable); 15] = [
 /// # Errors
 /// A variable that there is not.
 pub fn parts(value: &str) -> Result<Vec<Part>, String> {
-    let mut parts = Vec::new();
+    pieces(value, Part::Text, |name| variable(name).map(Part::Variable))
+}
+
+/// The pieces of a text in which names are in braces, at least one.
+pub(super) fn pieces<T>(
+    value: &str,
+    of_text: impl Fn(Arc<str>) -> T,
+    of_name: impl Fn(&str) -> Result<T, String>,
+) -> Result<Vec<T>, String> {
+    let mut pieces = Vec::new();
     let mut text = String::new();
     let mut rest = value;
     while let Some(at) = rest.find('{') {
@@ -102,19 +111,19 @@ pub fn parts(value: &str) -> Result<Vec<Part>, String> {
             rest = &rest[name.len() + 2..];
         } else if let Some(name) = name_of(rest) {
             if !text.is_empty() {
-                parts.push(Part::Text(std::mem::take(&mut text).into()));
+                pieces.push(of_text(std::mem::take(&mut text).into()));
             }
-            parts.push(Part::Variable(variable(name)?));
+            pieces.push(of_name(name)?);
             rest = &rest[name.len() + 1..];
         } else {
             text.push('{');
         }
     }
     text.push_str(rest);
-    if !text.is_empty() || parts.is_empty() {
-        parts.push(Part::Text(text.into()));
+    if !text.is_empty() || pieces.is_empty() {
+        pieces.push(of_text(text.into()));
     }
-    Ok(parts)
+    Ok(pieces)
 }
 
 /// The name before the next `}`, if it can be one.

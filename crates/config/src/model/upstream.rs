@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{ConnectionUse, Inference, TcpOptions};
+use super::{ConnectionUse, Inference, LimitKey, TcpOptions};
 
 /// A named group of targets that can serve the same requests.
 #[derive(Debug, Clone, PartialEq)]
@@ -332,10 +332,19 @@ pub struct UpstreamKeepAlive {
 }
 
 /// Bounded waiting room in front of an upstream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Queue {
     /// Requests that may wait.
     pub size: usize,
     /// How long a request may wait before it gets 503.
     pub timeout: Duration,
+    /// Tenants that take turns, by what their requests cost; `None`: first come, first served.
+    pub fair: Option<FairQueue>,
+}
+
+/// What is one tenant in a queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FairQueue {
+    /// Parts of its key.
+    pub key: Arc<[LimitKey]>,
 }

@@ -93,6 +93,9 @@ pub struct File {
     /// Header field that carries the request id.
     #[serde(default = "default_request_id")]
     pub request_id: At<FieldName>,
+    /// Who gets `Server-Timing` with responses: how long the gateway, the upstream and the queue took, and what the cache did.
+    #[serde(default)]
+    pub server_timing: ServerTiming,
     /// One line for each request.
     #[serde(default)]
     pub access_log: OrNone<AccessLog>,
@@ -151,6 +154,7 @@ impl Default for File {
             trusted_proxies: Vec::new(),
             untrusted_headers: UntrustedHeaders::default(),
             request_id: default_request_id(),
+            server_timing: ServerTiming::None,
             access_log: OrNone::None,
             telemetry: Telemetry::default(),
             server: Server::default(),

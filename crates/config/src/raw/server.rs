@@ -71,7 +71,7 @@ pub struct AccessLog {
     pub path: At<String>,
     /// How lines are written.
     #[serde(default)]
-    pub format: LogFormat,
+    pub format: At<LogFormat>,
     /// Requests that are logged: those that meet at least one of the conditions.
     #[serde(default)]
     pub only: OrNone<At<LogOnly>>,
@@ -80,8 +80,21 @@ pub struct AccessLog {
     pub sample: Share,
 }
 
-/// How lines of the access log are written.
+/// Who gets `Server-Timing` with responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerTiming {
+    /// Nobody.
+    #[default]
+    None,
+    /// Peers of `trusted_proxies`.
+    Trusted,
+    /// Everyone.
+    All,
+}
+
+/// How lines of the access log are written.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
     /// A JSON object with all fields.
@@ -91,6 +104,8 @@ pub enum LogFormat {
     Combined,
     /// `name=value` pairs with the fields of the JSON object.
     Logfmt,
+    /// A line of one's own, with the names of fields in braces: `{template: '{client} {status} {duration_ms}'}`.
+    Template(String),
 }
 
 /// Which requests are logged.

@@ -8,8 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::inference::{Inference, allow_word};
 use super::server::Tcp;
-use super::shape::{At, OrDefault, OrNone};
-use super::target::HashKeyText;
+use super::shape::{At, OneOrMany, OrDefault, OrNone};
+use super::target::{HashKeyText, LimitKeyText};
 use super::targets::Targets;
 use super::text::{CookieName, StatusRange};
 use super::units::{Share, Size, Time};
@@ -510,11 +510,27 @@ pub struct Queue {
     pub size: At<usize>,
     /// How long a request may wait before it gets 503.
     pub timeout: Time,
+    /// Who is served next. `fifo`: who came first. `fair`: classes of priority, and tenants in turn within a class (see [Fair queues](ai.md#fair-queues)).
+    pub order: QueueOrder,
+    /// With `order: fair`: what is one tenant, as `key` of a limit. Requests without it are one tenant together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<At<OneOrMany<LimitKeyText>>>,
+}
+
+/// Who is served next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase", expecting = "`fifo` or `fair`")]
+pub enum QueueOrder {
+    /// Who came first.
+    #[default]
+    Fifo,
+    /// Tenants in turn.
+    Fair,
 }
 
 impl Default for Queue {
     fn default() -> Self {
-        Queue { size: 100.into(), timeout: Time(Duration::from_secs(1)) }
+        Queue { size: 100.into(), timeout: Time(Duration::from_secs(1)), order: QueueOrder::Fifo, key: None }
     }
 }
 

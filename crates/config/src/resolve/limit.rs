@@ -9,7 +9,8 @@ use super::windows::{Windows, default_algorithm};
 use crate::problem::Origin;
 use crate::raw;
 use crate::raw::Window;
-use crate::raw::shape::{At, OrNone};
+use crate::raw::shape::{At, OneOrMany, OrNone};
+use crate::raw::target::LimitKeyText;
 use crate::raw::units::{Rate, Time};
 use crate::{
     Limit, LimitAlgorithm, LimitCost, LimitHeaders, LimitId, LimitKey, LimitStore, LimitTiers, MissingKey,
@@ -131,20 +132,26 @@ impl Resolver<'_> {
         }
     }
 
-    /// A limit without its numbers.
-    pub(super) fn limit_alone(&mut self, name: &At<String>, raw: &raw::Limit) -> Limit {
-        let key: Vec<LimitKey> = raw.key.iter().map(|key| key.0.clone()).collect();
+    /// The parts of a key, which must be there, and make sense together. `owner` is what has it, in the words of a message.
+    pub(super) fn key_parts(&mut self, origin: Origin, owner: &str, raw: &OneOrMany<LimitKeyText>) -> Vec<LimitKey> {
+        let key: Vec<LimitKey> = raw.iter().map(|key| key.0.clone()).collect();
         if key.is_empty() {
-            self.problem(name.origin, format!("the limit `{}` needs a `key`", name.value));
+            self.problem(origin, format!("{owner} needs a `key`"));
         }
         if key.len() > 1 && key.contains(&LimitKey::Global) {
             let message = "`global` is one count for everything; it cannot be combined with other keys";
-            self.problem(name.origin, message);
+            self.problem(origin, message);
         }
         if let Some(twice) = (1..key.len()).find(|&index| key[..index].contains(&key[index])) {
-            let message = format!("the key `{}` is named twice", raw.key[twice]);
-            self.problem(name.origin, message);
+            let message = format!("the key `{}` is named twice", raw[twice]);
+            self.problem(origin, message);
         }
+        key
+    }
+
+    /// A limit without its numbers.
+    pub(super) fn limit_alone(&mut self, name: &At<String>, raw: &raw::Limit) -> Limit {
+        let key = self.key_parts(name.origin, &format!("the limit `{}`", name.value), &raw.key);
         let store = match *raw.store {
             raw::LimitStore::Memory => LimitStore::Memory,
             raw::LimitStore::Redis => {

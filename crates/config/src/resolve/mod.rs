@@ -32,7 +32,7 @@ use super::raw::shape::{At, Map, OrNone};
 use super::raw::units::Time;
 use super::raw::{self, text};
 use super::yaml::Environment;
-use super::{Api, Budget, CacheId, Config, LimitId, Mode, Upstream, UpstreamId};
+use super::{Api, Budget, CacheId, Config, LimitId, Mode, ServerTiming, Upstream, UpstreamId};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -125,6 +125,11 @@ impl Resolver<'_> {
             trusted_proxies: self.trusted_proxies(),
             untrusted_headers: self.untrusted_headers(),
             request_id: self.request_id(),
+            server_timing: match file.server_timing {
+                raw::ServerTiming::None => ServerTiming::None,
+                raw::ServerTiming::Trusted => ServerTiming::Trusted,
+                raw::ServerTiming::All => ServerTiming::All,
+            },
             access_log: self.access_log(),
             telemetry: self.telemetry(),
             server: self.server(),

@@ -13,7 +13,7 @@ use crate::redis_address::Address;
 use crate::spoofable;
 use crate::{
     AccessLog, AccessLogTarget, Bind, ConnectionUse, Console, Http2, LogFormat, LogOnly, Redis, Server, TcpOptions,
-    UntrustedHeaders,
+    UntrustedHeaders, log_template,
 };
 use message::path::{self, Treatment};
 
@@ -135,12 +135,29 @@ impl Resolver<'_> {
                 self.problem(log.path.origin, "`path` is empty; write `stdout` or a file's path");
                 AccessLogTarget::Stdout
             }
-            path => AccessLogTarget::File(PathBuf::from(path)),
+            path => match path.strip_prefix("syslog+unix:") {
+                Some(socket) if socket.starts_with('/') => AccessLogTarget::Syslog(PathBuf::from(socket)),
+                Some(_) => {
+                    self.problem(
+                        log.path.origin,
+                        "`syslog+unix:` needs the absolute path of a socket, such as `syslog+unix:/dev/log`",
+                    );
+                    AccessLogTarget::Stdout
+                }
+                None => AccessLogTarget::File(PathBuf::from(path)),
+            },
         };
-        let format = match log.format {
+        let format = match &log.format.value {
             raw::LogFormat::Json => LogFormat::Json,
             raw::LogFormat::Combined => LogFormat::Combined,
             raw::LogFormat::Logfmt => LogFormat::Logfmt,
+            raw::LogFormat::Template(text) => match log_template(text) {
+                Ok(parts) => LogFormat::Template(parts.into()),
+                Err(why) => {
+                    self.problem(log.format.origin, why);
+                    LogFormat::Json
+                }
+            },
         };
         let only = log.only.as_option().map(|only| {
             if only.status.is_empty() && only.grpc_status.is_empty() && only.slower.is_none() {

@@ -62,6 +62,7 @@ fn the_smallest_file_has_every_default_of_the_documentation() {
         trusted_proxies: crate::TrustedProxies::default(),
         untrusted_headers: UntrustedHeaders { strip: true, keep: Vec::new() },
         request_id: "X-Request-Id".into(),
+        server_timing: crate::ServerTiming::None,
         access_log: None,
         telemetry: Telemetry {
             resource: vec![
@@ -221,7 +222,7 @@ fn sections_that_are_off_have_defaults_when_they_are_switched_on() {
     );
     assert_eq!((health.healthy_after, health.unhealthy_after, health.status), (2, 3, (200, 399)));
     assert_eq!(app.breaker, Some(Breaker { failures: 0.5, of_last: 20, open_for: Duration::from_secs(5) }));
-    assert_eq!(app.queue, Some(Queue { size: 100, timeout: Duration::from_secs(1) }));
+    assert_eq!(app.queue, Some(Queue { size: 100, timeout: Duration::from_secs(1), fair: None }));
     assert_eq!(app.max_in_flight.map(NonZeroU32::get), Some(4));
 }
 

@@ -10,8 +10,8 @@ use crate::raw;
 use crate::raw::shape::At;
 use crate::target_file::TargetFile;
 use crate::{
-    Affinity, Balance, Breaker, ConnectionUse, Eject, GrpcStatuses, Health, Queue, Retry, RetryOn, Target, Timeouts,
-    TlsPolicy, Upstream, UpstreamHttp2, UpstreamKeepAlive, UpstreamProtocol,
+    Affinity, Balance, Breaker, ConnectionUse, Eject, FairQueue, GrpcStatuses, Health, LimitKey, Queue, Retry, RetryOn,
+    Target, Timeouts, TlsPolicy, Upstream, UpstreamHttp2, UpstreamKeepAlive, UpstreamProtocol,
 };
 use message::path;
 
@@ -226,7 +226,17 @@ impl Resolver<'_> {
         if *queue.size == 0 {
             self.problem(queue.size.origin, "a queue of 0 has no room; `queue: none` switches it off");
         }
-        Queue { size: *queue.size, timeout: queue.timeout.0 }
+        let fair = match (queue.order, &queue.key) {
+            (raw::QueueOrder::Fair, None) => Some(vec![LimitKey::Consumer]),
+            (raw::QueueOrder::Fair, Some(key)) => Some(self.key_parts(key.origin, "a fair queue", key)),
+            (raw::QueueOrder::Fifo, Some(key)) => {
+                self.problem(key.origin, "`key` of a queue says who takes turns; it needs `order: fair`");
+                None
+            }
+            (raw::QueueOrder::Fifo, None) => None,
+        };
+        let fair = fair.map(|key| FairQueue { key: key.into() });
+        Queue { size: *queue.size, timeout: queue.timeout.0, fair }
     }
 }
 

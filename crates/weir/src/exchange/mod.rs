@@ -29,10 +29,12 @@ pub mod pump;
 mod record;
 pub mod refresh;
 pub mod request_id;
-pub mod stall;
+pub mod server_timing;
+mod stall;
 pub mod subrequest;
 mod trailers;
 pub mod tunnel;
+mod turn;
 mod variables;
 mod way;
 

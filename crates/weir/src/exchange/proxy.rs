@@ -15,6 +15,7 @@ use h1::BodyKind;
 use super::conversation::UpstreamSide;
 use super::stall::Stall;
 use super::trailers::{Towards, TrailerRules};
+use super::turn::turn;
 use super::way::{Reached, Way};
 use super::{Answer, Exchange, affinity, grpc};
 use crate::config::{HeaderEdits, Proxy, RouteId};
@@ -186,7 +187,8 @@ async fn try_upstream(x: &mut Exchange<'_>, plan: &Plan<'_>) -> Result<(), (Erro
             Pick::Unavailable => return Err((Reason::Unavailable.into(), true)),
             Pick::Busy => {
                 x.stalls.change(Stall::Gateway);
-                let place = plan.view.wait_for_untried(&x.scratch.tried);
+                let turn = turn(x, plan.snapshot, plan.choice.upstream, None, || 1);
+                let place = plan.view.wait_for_untried(turn, &x.scratch.tried);
                 wait(x, place, plan.total_due).await?
             }
         };
@@ -245,11 +247,16 @@ pub(super) async fn wait(
     total_due: u64,
 ) -> Result<Lease, (Error, bool)> {
     x.down.deadline.set_at(total_due);
+    let began = clock::turn_ns();
     let mut place = std::pin::pin!(place);
-    std::future::poll_fn(|cx| {
+    let waited = std::future::poll_fn(|cx| {
         if let Poll::Ready(result) = place.as_mut().poll(cx) {
             return Poll::Ready(result.map_err(|error| match error {
                 WaitError::QueueFull => (Reason::QueueFull.into(), true),
+                WaitError::TooLong(time) => {
+                    x.retry_after = Some(time.as_secs().saturating_add(1));
+                    (Reason::QueueTooLong.into(), true)
+                }
                 WaitError::TimedOut => (Reason::QueueTimeout.into(), true),
                 WaitError::Unavailable => (Reason::Unavailable.into(), true),
             }));
@@ -259,7 +266,9 @@ pub(super) async fn wait(
         }
         poll_client_gone(x, cx).map(|()| Err((Reason::ClientGone.into(), false)))
     })
-    .await
+    .await;
+    x.log.queue_ns += clock::turn_ns().saturating_sub(began);
+    waited
 }
 
 /// Ready when the client went away while it has nothing more to say. A body on its way is left where it is: it would fill the

@@ -34,6 +34,8 @@ pub(super) struct Journal {
     pub(super) tunnelled_bytes: u64,
     pub(super) response_bytes: u64,
     pub(super) upstream_ns: Option<u64>,
+    /// In queues of upstreams.
+    pub(super) queue_ns: u64,
     pub(super) overhead_ns: Option<u64>,
     /// What the cache did: `hit`, `miss`, ...
     pub(super) cache: Option<&'static str>,
@@ -166,6 +168,7 @@ impl Exchange<'_> {
                 response_bytes: record.response_bytes,
                 duration_ns: total_ns,
                 upstream_ns: log.upstream_ns,
+                queue_ns: Some(log.queue_ns).filter(|ns| *ns > 0),
                 request_id: &self.scratch.request_id,
                 user_agent: request.fields.first(Known::UserAgent, buf),
                 referer: request.fields.first(Known::Referer, buf),

@@ -99,6 +99,12 @@ impl Stalls {
         self.client
     }
 
+    /// How long the upstream kept it waiting until now.
+    pub fn upstream_ns(&mut self) -> u64 {
+        self.change(self.current);
+        self.upstream
+    }
+
     /// Which side kept it waiting the longest until now; the upstream where it is a draw.
     pub fn larger_fault(&mut self) -> Fault {
         self.change(self.current);

@@ -106,6 +106,7 @@ pub fn serve(source: Source, options: Options) -> Result<(), ServeError> {
         generation.limits.collect(out)?;
         collect_exports(shared.traces(), shared.push(), out)?;
         generation.ai.counters.collect(out, generation.ai.held_bytes())?;
+        generation.ai.collect_keys(&generation.config, out)?;
         collect_caches(&shared.caches(), out)?;
         collect_certificates(generation.config.listen.iter().filter_map(|listener| listener.names()), out)?;
         generation.auth.collect_issuers(out)?;

@@ -57,7 +57,7 @@ pub(crate) use inference::MATCH_BOUNDS;
 pub use inference::PickReason;
 pub use lease::Lease;
 pub use outcome::FailureKind;
-pub use queue::WaitError;
+pub use queue::{BOUNDS as QUEUE_BOUNDS, ClassWaits, Turn, WaitError};
 pub use resolve::Resolver;
 pub use snapshot::{
     EngineSnapshot, Failures, NameSnapshot, ProbeSnapshot, QueueSnapshot, ReplicasSnapshot, SourceSnapshot,

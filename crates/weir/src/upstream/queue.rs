@@ -1,20 +1,30 @@
-//! The bounded waiting room of an upstream: first come, first served, over all workers.
+//! The bounded waiting room of an upstream, over all workers: first come, first served, or tenants in turn by what their requests cost.
 //!
 //! A request enters when every usable target is at `max_in_flight`. Whoever gives a place back serves the head of the queue: it takes the place in that
 //! request's name and hands the [`Lease`] over, so that each place wakes exactly one waiter, and no later request overtakes (a pick says busy
-//! while somebody waits). The lock is taken only while somebody waits.
+//! while somebody waits). The lock is taken only while somebody waits. Who is next says [`line`].
 //!
 //! No place is missed: a waiter is in line before it looks for a place, with a fence between; a lease gives its place back before it looks for
 //! waiters, both sequentially consistent. In the one order that these have, one of the two sees the other.
 
-use std::collections::VecDeque;
+mod drain;
+mod line;
+mod waits;
+
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use auth::Priority;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
+use self::drain::Drain;
+pub use self::line::Turn;
+use self::line::{Line, Place};
+use self::waits::Waits;
+pub use self::waits::{BOUNDS, ClassWaits};
 use super::Upstream;
 use super::lease::Lease;
 use super::set::Grant;
@@ -30,6 +40,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 pub enum WaitError {
     /// There is no queue, or it is full.
     QueueFull,
+    /// `queue.timeout` would run out before its turn comes, which is in this time.
+    TooLong(Duration),
     /// `queue.timeout` ran out.
     TimedOut,
     /// The last usable target went out of service.
@@ -40,19 +52,27 @@ pub enum WaitError {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Queue {
-    /// Length of `line`; read by every pick and every release.
+    /// Length of the line; read by every pick and every release.
     waiting: AtomicUsize,
-    line: Mutex<VecDeque<Waiter>>,
-    tickets: AtomicU64,
+    inner: Mutex<Inner>,
     pub(super) waited: AtomicU64,
     pub(super) refused: AtomicU64,
+    pub(super) too_long: AtomicU64,
     pub(super) timed_out: AtomicU64,
+    waits: Waits,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    line: Line<Waiter>,
+    drain: Drain,
 }
 
 #[derive(Debug)]
 struct Waiter {
-    ticket: u64,
     give: oneshot::Sender<Result<Lease, WaitError>>,
+    priority: Priority,
+    since: Instant,
     /// Targets that failed its request.
     tried: Box<[TargetId]>,
 }
@@ -68,39 +88,48 @@ impl Queue {
         self.waiting.load(Ordering::Relaxed)
     }
 
+    /// How long those who were served have waited.
+    pub(super) fn waits(&self) -> Vec<ClassWaits> {
+        self.waits.snapshot()
+    }
+
     /// Gives places to those in line as long as `find` finds any; its argument is the list of targets
     /// that failed the first request in line.
     pub(super) fn serve(&self, mut find: impl FnMut(&[TargetId]) -> Grant) {
         // A place whose waiter had just left goes to the next one; if there is none, it is given back after the lock.
         let mut spare = None;
-        let mut line = super::lock(&self.line);
-        while let Some(first) = line.front() {
+        let mut inner = super::lock(&self.inner);
+        let Inner { line, drain } = &mut *inner;
+        let now = Instant::now();
+        while let Some((_, first)) = line.first() {
             let grant = spare.take().map_or_else(|| find(&first.tried), Grant::Lease);
             let result = match grant {
                 Grant::Lease(lease) => Ok(lease),
                 Grant::Unavailable => Err(WaitError::Unavailable),
                 Grant::Full => break,
             };
-            if let Some(first) = line.pop_front()
-                && let Err(Ok(lease)) = first.give.send(result)
-            {
+            let Some((first, cost)) = line.serve() else { break };
+            if result.is_ok() {
+                drain.served(cost, now);
+                self.waits.observe(first.priority, now.saturating_duration_since(first.since));
+            }
+            if let Err(Ok(lease)) = first.give.send(result) {
                 spare = Some(lease);
             }
         }
         self.waiting.store(line.len(), Ordering::SeqCst);
-        drop(line);
+        drop(inner);
         drop(spare);
     }
 
-    fn is_first(&self, ticket: u64) -> bool {
-        super::lock(&self.line).front().is_some_and(|first| first.ticket == ticket)
+    fn is_first(&self, place: Place) -> bool {
+        super::lock(&self.inner).line.first().is_some_and(|(first, _)| first == place)
     }
 
-    fn leave(&self, ticket: u64) {
-        let mut line = super::lock(&self.line);
-        if let Ok(position) = line.binary_search_by_key(&ticket, |waiter| waiter.ticket) {
-            line.remove(position);
-            self.waiting.store(line.len(), Ordering::SeqCst);
+    fn leave(&self, place: Place) {
+        let mut inner = super::lock(&self.inner);
+        if inner.line.leave(place).is_some() {
+            self.waiting.store(inner.line.len(), Ordering::SeqCst);
         }
     }
 }
@@ -108,68 +137,91 @@ impl Queue {
 /// Enters the line now and returns the wait. Dropping the wait leaves the line; a place that was already given then goes to the next.
 pub(super) fn wait(
     upstream: Arc<Upstream>,
-    spec: Option<config::Queue>,
+    spec: Option<&config::Queue>,
+    turn: Turn,
     tried: Box<[TargetId]>,
 ) -> impl Future<Output = Result<Lease, WaitError>> + Send + use<> {
-    let entered = spec.ok_or(WaitError::QueueFull).and_then(|spec| enter(upstream, spec, tried));
+    let entered = spec.ok_or(WaitError::QueueFull).and_then(|spec| enter(upstream, spec, turn, tried));
     async move {
-        let (mut place, timeout) = entered?;
-        let waiting = async {
+        let (mut waiting, timeout) = entered?;
+        let given = async {
             loop {
-                match tokio::time::timeout(LOOK_AGAIN, &mut place.given).await {
+                match tokio::time::timeout(LOOK_AGAIN, &mut waiting.given).await {
                     Ok(Ok(result)) => return result,
                     Ok(Err(_gone)) => return Err(WaitError::Unavailable),
-                    Err(_not_yet) => place.look_again(),
+                    Err(_not_yet) => waiting.look_again(),
                 }
             }
         };
-        let result = tokio::time::timeout(timeout, waiting).await;
+        let result = tokio::time::timeout(timeout, given).await;
         result.unwrap_or_else(|_elapsed| {
-            place.upstream.shared.queue.timed_out.fetch_add(1, Ordering::Relaxed);
+            waiting.upstream.shared.queue.timed_out.fetch_add(1, Ordering::Relaxed);
             Err(WaitError::TimedOut)
         })
     }
 }
 
-fn enter(upstream: Arc<Upstream>, spec: config::Queue, tried: Box<[TargetId]>) -> Result<(Place, Duration), WaitError> {
+fn enter(
+    upstream: Arc<Upstream>,
+    spec: &config::Queue,
+    turn: Turn,
+    tried: Box<[TargetId]>,
+) -> Result<(Waiting, Duration), WaitError> {
     let (give, given) = oneshot::channel();
     let queue = &upstream.shared.queue;
-    let ticket = {
-        let mut line = super::lock(&queue.line);
+    let place = {
+        let mut inner = super::lock(&queue.inner);
+        let Inner { line, drain } = &mut *inner;
+        let now = Instant::now();
+        let is_fair = spec.fair.is_some();
+        if line.len() == 0 {
+            drain.begin(now);
+        } else if is_fair && let Some(time) = time_before(line, drain, &turn, spec.timeout, now) {
+            queue.too_long.fetch_add(1, Ordering::Relaxed);
+            return Err(WaitError::TooLong(time));
+        }
         if line.len() >= spec.size {
             queue.refused.fetch_add(1, Ordering::Relaxed);
-            return Err(WaitError::QueueFull);
+            // One of those who wait has less right to a place, or this one has none.
+            let out = if is_fair { line.give_up_for(&turn) } else { None };
+            drop(out.ok_or(WaitError::QueueFull)?.give.send(Err(WaitError::QueueFull)));
         }
-        // Under the lock, so that the line is ordered by ticket.
-        let ticket = queue.tickets.fetch_add(1, Ordering::Relaxed);
-        line.push_back(Waiter { ticket, give, tried });
+        let place = line.enter(turn, Waiter { give, priority: turn.priority, since: now, tried });
         queue.waiting.store(line.len(), Ordering::SeqCst);
         queue.waited.fetch_add(1, Ordering::Relaxed);
-        ticket
+        place
     };
     fence(Ordering::SeqCst);
     upstream.serve_waiters();
-    Ok((Place { upstream, ticket, given }, spec.timeout))
+    Ok((Waiting { upstream, place, given }, spec.timeout))
 }
 
-/// A place in line.
-struct Place {
+/// How long a request would wait, if that is longer than it may.
+fn time_before(line: &Line<Waiter>, drain: &Drain, turn: &Turn, timeout: Duration, now: Instant) -> Option<Duration> {
+    let is_long = |cost| drain.time_for(cost, now).filter(|time| *time > timeout);
+    // Tenants are looked at only where it may matter.
+    is_long(line.cost_before_at_most(turn))?;
+    is_long(line.cost_before(turn))
+}
+
+/// A request in line.
+struct Waiting {
     upstream: Arc<Upstream>,
-    ticket: u64,
+    place: Place,
     given: oneshot::Receiver<Result<Lease, WaitError>>,
 }
 
-impl Place {
+impl Waiting {
     fn look_again(&self) {
-        if self.upstream.shared.queue.is_first(self.ticket) {
+        if self.upstream.shared.queue.is_first(self.place) {
             self.upstream.serve_waiters();
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for Waiting {
     fn drop(&mut self) {
-        self.upstream.shared.queue.leave(self.ticket);
+        self.upstream.shared.queue.leave(self.place);
     }
 }
 

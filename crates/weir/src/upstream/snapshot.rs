@@ -14,6 +14,7 @@ use super::inference::{EngineState, MATCH_BOUNDS};
 use super::known::file_label;
 use super::members::Members;
 use super::outcome::FailureKind;
+use super::queue::ClassWaits;
 use super::set::TargetSet;
 use super::sources::Status;
 use super::target::{Health, Probe, Target, TargetId};
@@ -202,7 +203,7 @@ pub struct NameSnapshot {
 }
 
 /// The queue of an upstream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct QueueSnapshot {
     /// Requests that wait.
     pub waiting: usize,
@@ -210,10 +211,15 @@ pub struct QueueSnapshot {
     pub size: usize,
     /// Requests that entered, since the start.
     pub waited: u64,
-    /// Requests that found it full, since the start.
+    /// Requests that found it full, or left it for others when it was, since the start.
     pub refused: u64,
+    /// Requests whose turn would have come after `queue.timeout`, since the start.
+    pub too_long: u64,
     /// Requests whose wait in the queue timed out, since the start.
     pub timed_out: u64,
+    /// How long those that were served have waited, by class.
+    #[serde(skip)]
+    pub waits: Vec<ClassWaits>,
 }
 
 impl Upstreams {
@@ -255,12 +261,14 @@ impl Upstream {
             names: hosts.iter().map(name).collect(),
             name: self.name.to_string(),
             targets: set.targets.iter().map(|target| snapshot(&set, target, now)).collect(),
-            queue: set.spec.queue.map(|spec| QueueSnapshot {
+            queue: set.spec.queue.as_ref().map(|spec| QueueSnapshot {
                 waiting: queue.waiting(),
                 size: spec.size,
                 waited: queue.waited.load(Ordering::Relaxed),
                 refused: queue.refused.load(Ordering::Relaxed),
+                too_long: queue.too_long.load(Ordering::Relaxed),
                 timed_out: queue.timed_out.load(Ordering::Relaxed),
+                waits: queue.waits(),
             }),
             retries: budget.taken(),
             retries_over_budget: budget.refused(),

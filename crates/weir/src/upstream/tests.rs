@@ -89,6 +89,7 @@ pub(super) fn config(upstreams: Vec<config::Upstream>) -> Config {
         trusted_proxies: crate::config::TrustedProxies::default(),
         untrusted_headers: config::UntrustedHeaders { strip: true, keep: Vec::new() },
         request_id: "X-Request-Id".into(),
+        server_timing: crate::config::ServerTiming::None,
         access_log: None::<AccessLog>,
         telemetry: config::Telemetry::default(),
         server: Server {

@@ -10,7 +10,7 @@ use llm::request::PrefixHashes;
 
 use super::balance::{Balancer, Choice};
 use super::lease::Lease;
-use super::queue::{self, WaitError};
+use super::queue::{self, Turn, WaitError};
 use super::retry::{self, Attempt, Deposits, NoRetry};
 use super::rng::Rng;
 use super::set::{Again, Grant, TargetSet};
@@ -165,10 +165,10 @@ impl View {
             }
         }
         // Nothing that the policy may choose: what is left is decided by need, not by policy.
-        let again = match (request.only_untried, set.spec.queue) {
+        let again = match (request.only_untried, set.spec.queue.is_some()) {
             (true, _) => Again::Never,
-            (false, Some(_)) => Again::IfNoneIsLeft,
-            (false, None) => Again::AtOnce,
+            (false, true) => Again::IfNoneIsLeft,
+            (false, false) => Again::AtOnce,
         };
         match set.least_loaded(request.tried, again, now) {
             Grant::Lease(lease) => Pick::Target(lease),
@@ -177,19 +177,19 @@ impl View {
         }
     }
 
-    /// Enters the queue, in the order of the calls, and waits for a place at any target. The future needs nothing of this view, and leaves the queue
-    /// when it is dropped.
-    pub fn wait(&self) -> impl Future<Output = Result<Lease, WaitError>> + Send + use<> {
-        self.wait_for_untried(&[])
+    /// Enters the queue at once, and waits for a place at any target. The future needs nothing of this view, and leaves the queue when it is dropped.
+    pub fn wait(&self, turn: Turn) -> impl Future<Output = Result<Lease, WaitError>> + Send + use<> {
+        self.wait_for_untried(turn, &[])
     }
 
     /// The same for a request that these targets failed: while it waits for others, it does not get a place there.
     pub fn wait_for_untried(
         &self,
+        turn: Turn,
         tried: &[TargetId],
     ) -> impl Future<Output = Result<Lease, WaitError>> + Send + use<> {
-        let spec = self.local.borrow().set.spec.queue;
-        queue::wait(self.upstream.clone(), spec, tried.into())
+        let set = self.local.borrow().set.clone();
+        queue::wait(self.upstream.clone(), set.spec.queue.as_ref(), turn, tried.into())
     }
 
     /// Whether a target that a request may still go to was not tried for it. One without room counts if there is a queue to wait in.

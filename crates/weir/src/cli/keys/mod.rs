@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
+use auth::Priority;
 use auth::api_key::{Entry, Key, hex, sha256, time_text};
 use clap::{Args, Subcommand};
 
@@ -74,6 +75,9 @@ struct Create {
     /// Model that the key may use on AI routes; may be given more than once. Without it: all.
     #[arg(long = "model", value_name = "NAME")]
     models: Vec<String>,
+    /// Class of its requests in queues with `order: fair`: interactive, standard or batch. Without it: standard.
+    #[arg(long, value_name = "CLASS", value_parser = priority)]
+    priority: Option<Priority>,
     /// Valid from this moment on: 2027-01-31 or 2027-01-31T12:00:00Z.
     #[arg(long, value_name = "TIME")]
     not_before: Option<String>,
@@ -160,6 +164,7 @@ impl Create {
             scopes: self.scopes,
             routes: self.routes,
             models: self.models,
+            priority: self.priority,
             not_before: self.not_before,
             expires: self.expires,
             meta,
@@ -244,6 +249,10 @@ fn successor(before: &Entry, overlap: Duration) -> Result<Successor, Failure> {
 }
 
 /// A length of time on the command line.
+fn priority(text: &str) -> Result<Priority, String> {
+    Priority::of_name(text.as_bytes()).ok_or_else(|| "it is one of interactive, standard, batch".to_owned())
+}
+
 fn overlap(text: &str) -> Result<Duration, String> {
     text.parse::<weir::config::raw::units::Age>().map(|age| age.0)
 }

@@ -112,7 +112,7 @@ impl Failed {
         let fault = match error.reason {
             Reason::ConnectFailed | Reason::ConnectTimeout | Reason::UpstreamTls => Fault::UNREACHABLE,
             // No target to be had: as if none could be reached.
-            Reason::Unavailable | Reason::QueueFull | Reason::QueueTimeout => Fault::UNREACHABLE,
+            Reason::Unavailable | Reason::QueueFull | Reason::QueueTooLong | Reason::QueueTimeout => Fault::UNREACHABLE,
             Reason::UpstreamReset => Fault::RESET,
             Reason::FirstByteTimeout | Reason::TryTimeout | Reason::IdleTimeout => Fault::SILENT,
             Reason::BadResponse => Fault::MALFORMED_BODY,

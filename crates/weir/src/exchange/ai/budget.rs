@@ -70,6 +70,14 @@ pub(super) async fn reserve(x: &mut Exchange<'_>, call: &Call<'_>) -> Result<Opt
     }
 }
 
+impl Call<'_> {
+    /// The most tokens that it may use: the estimate of its input, and the longest output of any candidate.
+    pub(super) fn most_tokens(&self) -> u64 {
+        let most = most(self);
+        most.input.saturating_add(most.output)
+    }
+}
+
 /// The most that a call may use: the estimate of its input, the longest output of any candidate, and the money of the dearest one.
 fn most(call: &Call<'_>) -> Amounts {
     let config = call.snapshot.config();

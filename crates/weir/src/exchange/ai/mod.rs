@@ -493,7 +493,8 @@ async fn give_up(x: &mut Exchange<'_>, call: &Call<'_>, failed: Failed) -> Resul
         (status, _) => status,
     };
     // No target to be had is the gateway's to say.
-    if matches!(failed.error.reason, Reason::Unavailable | Reason::QueueFull | Reason::QueueTimeout) {
+    let reason = failed.error.reason;
+    if matches!(reason, Reason::Unavailable | Reason::QueueFull | Reason::QueueTooLong | Reason::QueueTimeout) {
         status = own_status;
     }
     let message = match (rule.status, failed.message.is_empty()) {

@@ -1,10 +1,13 @@
 //! The target of an attempt.
 
+use std::time::Duration;
+
 use llm::request::PrefixHashes;
 
 use super::super::Exchange;
 use super::super::proxy::{hash_of, moment, wait};
 use super::super::stall::Stall;
+use super::super::turn::turn;
 use super::Call;
 use super::attempt::{Failed, Turn};
 use crate::config::Balance;
@@ -29,25 +32,30 @@ pub(super) fn prompt_of(x: &Exchange<'_>, call: &Call<'_>, turn: &Turn<'_>) -> O
 pub(super) async fn pick(
     x: &mut Exchange<'_>,
     call: &Call<'_>,
-    turn: &Turn<'_>,
+    own: &Turn<'_>,
     prompt: Option<&PrefixHashes>,
 ) -> Result<Lease, Failed> {
     let snapshot = call.snapshot;
-    let upstream = turn.provider.upstream;
+    let upstream = own.provider.upstream;
     let view = snapshot.views.get(upstream);
     let is_hashed = matches!(snapshot.config().upstreams[upstream.0].balance, Balance::Hash(_));
     let hash = is_hashed.then(|| hash_of(x, snapshot, upstream));
     loop {
         let tried = &x.scratch.tried;
-        let request = Request { hash, prompt, wanted: None, tried, only_untried: turn.is_elsewhere };
+        let request = Request { hash, prompt, wanted: None, tried, only_untried: own.is_elsewhere };
         match view.pick(&request, moment()) {
             Pick::Target(lease) => return Ok(lease),
-            Pick::Unavailable if !x.scratch.tried.is_empty() && !turn.is_elsewhere => x.scratch.tried.clear(),
+            Pick::Unavailable if !x.scratch.tried.is_empty() && !own.is_elsewhere => x.scratch.tried.clear(),
             Pick::Unavailable => return Err(Failed::of(Reason::Unavailable.into())),
             Pick::Busy => {
                 x.stalls.change(Stall::Gateway);
-                let place = view.wait_for_untried(&x.scratch.tried);
-                return wait(x, place, call.total_due).await.map_err(|(error, _)| Failed::of(error));
+                let turn = turn(x, snapshot, upstream, Some(&call.model.name), || call.most_tokens());
+                let place = view.wait_for_untried(turn, &x.scratch.tried);
+                return wait(x, place, call.total_due).await.map_err(|(error, _)| {
+                    let too_long = error.reason == Reason::QueueTooLong;
+                    let retry_after = x.retry_after.filter(|_| too_long).map(Duration::from_secs);
+                    Failed { retry_after, ..Failed::of(error) }
+                });
             }
         }
     }

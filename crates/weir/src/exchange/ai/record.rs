@@ -33,6 +33,8 @@ pub struct Record {
     pub streams: bool,
     /// From sending the request to the first content, in nanoseconds.
     pub first_token_ns: Option<u64>,
+    /// Between two pieces of content of a stream, on average, in nanoseconds.
+    pub inter_token_ns: Option<u64>,
     /// Tokens in, out and read from a cache of the provider.
     pub tokens: Option<[u64; 3]>,
     /// Whether the tokens are an estimate.
@@ -76,6 +78,7 @@ impl Record {
             key: None,
             streams,
             first_token_ns: None,
+            inter_token_ns: None,
             tokens: None,
             estimated: false,
             tried: String::new(),
@@ -114,6 +117,8 @@ impl Record {
             api: self.api,
             end,
             first_token_ns: self.first_token_ns,
+            inter_token_ns: self.inter_token_ns,
+            estimate: self.estimate,
             tokens: self.tokens,
             estimated: self.estimated,
             cost: self.cost,

@@ -51,6 +51,8 @@ struct Relay<'a> {
     event_bytes: u64,
     /// Events with content: about as many tokens.
     delivered: u64,
+    /// When the last of them came.
+    content_ns: u64,
     /// The end, once it is known before the body's.
     end: Option<BodyEnd>,
     /// The provider refused the prompt, and the client's API says that with a status.
@@ -97,6 +99,7 @@ pub(super) async fn run(
         in_event: false,
         event_bytes: 0,
         delivered: 0,
+        content_ns: 0,
         end: None,
         is_refused: false,
         is_too_late: false,
@@ -217,7 +220,10 @@ impl Relay<'_> {
                     self.end = Some(BodyEnd::Proper);
                     return;
                 }
-                self.delivered += u64::from(facts.content);
+                if facts.content {
+                    self.delivered += 1;
+                    self.content_ns = clock::turn_ns();
+                }
                 self.state.event(&facts, self.event_bytes)
             };
             let (is_begun, is_translated) = (self.is_begun, self.translation.is_some());
@@ -404,6 +410,10 @@ impl Relay<'_> {
             && self.is_begun
         {
             record.count(self.state.usage(), self.turn.api, self.delivered(), is_complete);
+            // Between the pieces of this attempt; what a stream waited for another one is no pace of a model.
+            let first = record.first_token_ns.filter(|_| !self.is_repeated()).map(|first| self.reply.sent_at + first);
+            let lasted = first.map(|first| self.content_ns.saturating_sub(first));
+            record.inter_token_ns = lasted.and_then(|lasted| lasted.checked_div(self.delivered.saturating_sub(1)));
         }
     }
 }

@@ -118,6 +118,7 @@ fn write_head(
     outcome: Outcome,
 ) {
     let status = choice.status(terms);
+    let timing = x.server_timing();
     let out = &mut x.down.out.bytes;
     encode::status_line(out, status, encode::reason(status).as_bytes());
     if coding == Plan::Plain {
@@ -129,6 +130,7 @@ fn write_head(
     }
     status::write(cache.policy.headers, outcome, Some(terms), clock::unix_ms(), NAME, out);
     out.extend_from_slice(&x.scratch.answer_lines);
+    out.extend_from_slice(&timing);
     match framing {
         BodyKind::Length(length) => encode::content_length(out, length),
         BodyKind::Chunked => encode::chunked(out),

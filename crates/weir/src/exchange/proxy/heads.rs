@@ -83,6 +83,7 @@ pub(super) fn write_response_head(
         Some(rules) => plan_coding(x, rules, up),
     };
     let cookie = plan.choice.cookie.as_deref().and_then(|cookie| affinity::set_cookie(x, cookie, lease));
+    let timing = x.server_timing();
     let version = x.scratch.request.version;
     let mut head = ToClient {
         buf: up.buffer.whole(),
@@ -111,6 +112,7 @@ pub(super) fn write_response_head(
     }
     x.log.status = x.scratch.response.status;
     out.extend_from_slice(&x.scratch.answer_lines);
+    out.extend_from_slice(&timing);
     // Another client would get a page for it.
     if x.log.status >= 400 && plan.route.is_some() && x.replaces_error(x.log.status) {
         encode::field(&mut x.down.out.bytes, b"Vary", b"Accept");

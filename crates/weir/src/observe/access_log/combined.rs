@@ -46,7 +46,7 @@ fn date(out: &mut Vec<u8>, rfc3339: &str) {
 }
 
 /// Appends text, cut after `most` bytes; `separator` is escaped too. At most four bytes are written for one.
-fn escape(out: &mut Vec<u8>, text: &[u8], most: usize, separator: u8) {
+pub(super) fn escape(out: &mut Vec<u8>, text: &[u8], most: usize, separator: u8) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     for &byte in &text[..text.len().min(most)] {
         match byte {

@@ -64,6 +64,8 @@ pub struct Line<'a> {
     pub duration_ns: u64,
     /// Of the last attempt at the upstream, in nanoseconds; logged in milliseconds.
     pub upstream_ns: Option<u64>,
+    /// In queues of upstreams, in nanoseconds; logged in milliseconds.
+    pub queue_ns: Option<u64>,
     /// Id of the request.
     pub request_id: &'a [u8],
     /// `User-Agent`; cut after 512 bytes.
@@ -118,6 +120,7 @@ impl Default for Line<'_> {
             response_bytes: 0,
             duration_ns: 0,
             upstream_ns: None,
+            queue_ns: None,
             request_id: b"",
             user_agent: None,
             referer: None,
@@ -174,16 +177,16 @@ pub struct Call<'a> {
 }
 
 impl Line<'_> {
-    /// Appends the line and its line feed.
-    pub(super) fn render(&self, out: &mut Vec<u8>, clock: &mut Rfc3339, format: LogFormat) {
+    /// Appends the line and its line feed. A template has a [renderer](super::template::Fields) of its own.
+    pub(super) fn render(&self, out: &mut Vec<u8>, clock: &mut Rfc3339, format: &LogFormat) {
         match format {
-            LogFormat::Json => self.fields::<Json>(out, clock),
+            LogFormat::Json | LogFormat::Template(_) => self.fields::<Json>(out, clock),
             LogFormat::Logfmt => self.fields::<Logfmt>(out, clock),
             LogFormat::Combined => combined::render(self, out, clock),
         }
     }
 
-    fn fields<F: Form>(&self, out: &mut Vec<u8>, clock: &mut Rfc3339) {
+    pub(super) fn fields<F: Form>(&self, out: &mut Vec<u8>, clock: &mut Rfc3339) {
         out.extend_from_slice(F::OPEN);
         plain::<F>(out, name!("time"), |out| out.extend_from_slice(clock.render(self.time_ms).as_bytes()));
         plain::<F>(out, name!("client"), |out| json::address(out, self.client));
@@ -205,6 +208,10 @@ impl Line<'_> {
         json::milliseconds(out, self.duration_ns);
         if let Some(ns) = self.upstream_ns {
             F::key(out, name!("upstream_ms"));
+            json::milliseconds(out, ns);
+        }
+        if let Some(ns) = self.queue_ns {
+            F::key(out, name!("queue_ms"));
             json::milliseconds(out, ns);
         }
         if self.attempts > 0 {

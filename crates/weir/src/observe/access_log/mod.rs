@@ -13,6 +13,8 @@ mod form;
 mod json;
 mod line;
 mod sink;
+mod syslog;
+mod template;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -110,7 +112,7 @@ impl AccessLog {
             to_thread,
             ended: Mutex::new(ended),
             sample: config.sample,
-            format: config.format,
+            format: config.format.clone(),
             only: config.only.clone().map(Arc::new),
         })
     }
@@ -130,7 +132,8 @@ impl AccessLog {
             oldest_ms: 0,
             clock: Rfc3339::default(),
             sample: Sample::new(self.sample, seed),
-            format: self.format,
+            format: self.format.clone(),
+            template: template::Fields::default(),
             only: self.only.clone(),
         }
     }
@@ -223,6 +226,8 @@ pub struct Writer {
     clock: Rfc3339,
     sample: Sample,
     format: config::LogFormat,
+    /// Memory for lines by a template.
+    template: template::Fields,
     only: Option<Arc<config::LogOnly>>,
 }
 
@@ -246,7 +251,12 @@ impl Writer {
         if self.lines == 0 {
             self.oldest_ms = line.time_ms;
         }
-        line.render(&mut self.buffer, &mut self.clock, self.format);
+        match &self.format {
+            config::LogFormat::Template(parts) => {
+                self.template.render(line, parts, &mut self.buffer, &mut self.clock);
+            }
+            format => line.render(&mut self.buffer, &mut self.clock, format),
+        }
         self.lines += 1;
         if self.buffer.len() >= FULL {
             self.hand_over();

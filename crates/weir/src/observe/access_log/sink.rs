@@ -1,4 +1,4 @@
-//! Where lines end up: standard output or a file, with every way that writing can fail.
+//! Where lines end up: standard output, a file or syslog, with every way that writing can fail.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -13,6 +13,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::Stats;
+use super::syslog::Syslog;
 use crate::config::AccessLogTarget;
 
 /// Errors are logged at most so often: a full disk fails every write.
@@ -22,41 +23,54 @@ const SILENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(10);
 
 pub(super) struct Sink {
-    file: File,
+    out: Out,
     /// Path that [`Sink::reopen`] opens; standard output has none.
     path: Option<PathBuf>,
     stats: Arc<Stats>,
-    /// The last write ended within a line: the next one starts a new line first.
-    broken: bool,
     logged: Option<Instant>,
+}
+
+enum Out {
+    File {
+        file: File,
+        /// The last write ended within a line: the next one starts a new line first.
+        broken: bool,
+    },
+    Syslog(Syslog),
 }
 
 impl Sink {
     pub(super) fn open(to: &AccessLogTarget, stats: Arc<Stats>) -> io::Result<Sink> {
-        let (file, path) = match to {
+        let file = |file| Out::File { file, broken: false };
+        let (out, path) = match to {
             // Not `io::stdout()` itself: it would look for line ends and lock for every write.
-            AccessLogTarget::Stdout => (File::from(io::stdout().as_fd().try_clone_to_owned()?), None),
-            AccessLogTarget::File(path) => (append(path)?, Some(path.clone())),
+            AccessLogTarget::Stdout => (file(File::from(io::stdout().as_fd().try_clone_to_owned()?)), None),
+            AccessLogTarget::File(path) => (file(append(path)?), Some(path.clone())),
+            AccessLogTarget::Syslog(path) => (Out::Syslog(Syslog::open(path)?), Some(path.clone())),
         };
-        Ok(Sink { file, path, stats, broken: false, logged: None })
+        Ok(Sink { out, path, stats, logged: None })
     }
 
     /// Opens the file again by its name; keeps the old one when that fails.
     pub(super) fn reopen(&mut self) {
         let Some(path) = &self.path else { return };
-        match append(path) {
-            Ok(file) => {
-                self.file = file;
-                self.broken = false;
-            }
-            Err(error) => self.failed("cannot be reopened, the old file stays in use", &error),
+        let reopened = match &mut self.out {
+            Out::File { file, broken } => append(path).map(|new| (*file, *broken) = (new, false)),
+            Out::Syslog(syslog) => syslog.reopen(),
+        };
+        if let Err(error) = reopened {
+            self.failed("cannot be reopened, the old file stays in use", &error);
         }
     }
 
     /// Writes `lines` lines. On an error the rest of them is given up: the next buffer may fare better, and the writers
     /// must not wait.
     pub(super) fn write(&mut self, text: &[u8], lines: u64) {
-        let written = match write_lines(&mut self.file, &mut self.broken, text) {
+        let result = match &mut self.out {
+            Out::File { file, broken } => write_lines(file, broken, text),
+            Out::Syslog(syslog) => syslog.write_lines(text),
+        };
+        let written = match result {
             Ok(()) => lines,
             Err((done, error)) => {
                 self.failed("cannot be written, lines are lost", &error);

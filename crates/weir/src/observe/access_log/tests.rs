@@ -45,7 +45,7 @@ fn rendered(line: &Line<'_>) -> String {
 
 fn rendered_as(line: &Line<'_>, format: LogFormat) -> String {
     let mut out = Vec::new();
-    line.render(&mut out, &mut Rfc3339::default(), format);
+    line.render(&mut out, &mut Rfc3339::default(), &format);
     assert!(out.len() <= line::LONGEST);
     let text = String::from_utf8(out).expect("UTF-8");
     assert_eq!(text.find('\n'), Some(text.len() - 1), "one line");
@@ -199,6 +199,7 @@ fn the_longest_line_fits() {
         response_bytes: u64::MAX,
         duration_ns: u64::MAX,
         upstream_ns: Some(u64::MAX),
+        queue_ns: Some(u64::MAX),
         request_id: &control,
         user_agent: Some(&control),
         referer: Some(&control),
@@ -641,4 +642,47 @@ fn the_sampled_share_is_the_one_asked_for() {
     assert_eq!((share(0.0), share(1.0)), (0, 100_000));
     assert!((9_500..10_500).contains(&share(0.1)), "{}", share(0.1));
     assert!((49_000..51_000).contains(&share(0.5)), "{}", share(0.5));
+}
+
+fn by_template(line: &Line<'_>, template: &str) -> String {
+    let parts = crate::config::log_template(template).expect("a template");
+    let (mut fields, mut out) = (template::Fields::default(), Vec::new());
+    // The memory is used again: nothing of the line before stays.
+    fields.render(
+        &Line { query: Some(b"a=1"), consumer: Some("before"), ..*line },
+        &parts,
+        &mut out,
+        &mut Rfc3339::default(),
+    );
+    out.clear();
+    fields.render(line, &parts, &mut out, &mut Rfc3339::default());
+    let text = String::from_utf8(out).expect("UTF-8");
+    assert_eq!(text.find('\n'), Some(text.len() - 1), "one line");
+    text
+}
+
+#[test]
+fn a_template_has_the_fields_that_it_names() {
+    let text =
+        by_template(&line(), "{client} {consumer} [{time}] \"{method} {path}?{query}\" {status} {duration_ms} {cache}");
+    assert_eq!(text, "192.0.2.7 - [2024-12-31T23:59:59.123Z] \"GET /infer?-\" 200 41.234 -\n");
+    let hostile = Line { path: b"/\"x\n\x1e\x1fstatus\x1f200", query: Some(b"token=canary&a=1"), ..line() };
+    let text = by_template(&hostile, "\"{path}\" {query} {status}");
+    assert_eq!(text, "\"/\\\"x\\x0a\\x1e\\x1fstatus\\x1f200\" token=[redacted]&a=1 200\n");
+}
+
+/// What the configuration accepts as a field is what lines have, by the names of `logfmt`.
+#[test]
+fn every_field_may_be_named_in_a_template() {
+    let source = include_str!("line.rs");
+    let names = source.split("name!(").skip(1).map(|rest| {
+        let arguments = rest.split(')').next().expect("arguments");
+        let names: Vec<&str> = arguments.split(',').map(|name| name.trim().trim_matches('"')).collect();
+        names.join("_")
+    });
+    let mut names: Vec<String> = names.filter(|name| name != "ai").collect();
+    names.sort();
+    let mut known: Vec<String> = crate::config::LOG_FIELDS.iter().map(|name| (*name).to_owned()).collect();
+    known.sort();
+    assert_eq!(names, known);
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use super::exposition::{Exposition, Samples};
 use super::replicas::of_replicas;
 use crate::upstream::{
-    BreakerState, FailureKind, Health, SourceSnapshot, TargetCondition, TargetSnapshot, UpstreamSnapshot,
+    BreakerState, FailureKind, Health, QUEUE_BOUNDS, SourceSnapshot, TargetCondition, TargetSnapshot, UpstreamSnapshot,
 };
 
 /// Writes what the snapshots say; to be called by a [`Source`](super::Source) that has them.
@@ -143,6 +143,24 @@ fn of_upstreams(upstreams: &[UpstreamSnapshot], out: &mut Exposition<'_>) -> fmt
     })?;
     out.gauge("upstream_queue_waiting", "Requests in the queue", queues(|q| q.waiting as u64))?;
     out.counter("upstream_queue_waited", "Requests that entered the queue", queues(|q| q.waited))?;
-    out.counter("upstream_queue_refused", "Requests that found the queue full", queues(|q| q.refused))?;
-    out.counter("upstream_queue_timed_out", "Requests whose wait in the queue timed out", queues(|q| q.timed_out))
+    out.counter(
+        "upstream_queue_refused",
+        "Requests that found the queue full, or left it for others when it was",
+        queues(|q| q.refused),
+    )?;
+    out.counter(
+        "upstream_queue_too_long",
+        "Requests whose turn in the queue would have come too late",
+        queues(|q| q.too_long),
+    )?;
+    out.counter("upstream_queue_timed_out", "Requests whose wait in the queue timed out", queues(|q| q.timed_out))?;
+    out.histogram("upstream_queue_seconds", "Time in the queue of requests that were served, by class", |s| {
+        for upstream in upstreams {
+            for class in upstream.queue.iter().flat_map(|queue| &queue.waits) {
+                let labels = [("upstream", &*upstream.name), ("class", class.priority.name())];
+                s.add_buckets(&labels, &QUEUE_BOUNDS, &class.counts, class.sum)?;
+            }
+        }
+        Ok(())
+    })
 }

@@ -152,7 +152,9 @@ struct Counts {
     tokens: [[u64; 2]; KINDS.len()],
     /// Millionths.
     cost: u64,
-    first_token: Buckets,
+    first_token: Distribution,
+    inter_token: Distribution,
+    estimate: Distribution,
 }
 
 impl Default for Counts {
@@ -163,7 +165,9 @@ impl Default for Counts {
             recovered: [0; Recovered::ALL.len()],
             tokens: [[0; 2]; KINDS.len()],
             cost: 0,
-            first_token: Buckets::default(),
+            first_token: Distribution::new(FIRST_TOKEN),
+            inter_token: Distribution::new(INTER_TOKEN),
+            estimate: Distribution::new(ESTIMATE),
         }
     }
 }
@@ -197,15 +201,40 @@ impl End {
 }
 
 /// Upper bounds of the time to the first token, in seconds: those of vLLM.
-const BOUNDS: [f64; 22] = [
+const FIRST_TOKEN: &[f64] = &[
     0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0,
     160.0, 640.0, 2560.0,
 ];
 
-#[derive(Debug, Default, Clone)]
-struct Buckets {
-    counts: [u64; BOUNDS.len() + 1],
+/// Of the time between two pieces of content, in seconds: those of vLLM for a token of the output.
+const INTER_TOKEN: &[f64] =
+    &[0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0];
+
+/// Of what was estimated over what was counted.
+const ESTIMATE: &[f64] = &[0.25, 0.5, 0.75, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.5, 2.0, 4.0];
+
+/// A histogram.
+#[derive(Debug, Clone)]
+struct Distribution {
+    bounds: &'static [f64],
+    counts: Vec<u64>,
     sum: f64,
+}
+
+impl Distribution {
+    fn new(bounds: &'static [f64]) -> Self {
+        Distribution { bounds, counts: vec![0; bounds.len() + 1], sum: 0.0 }
+    }
+
+    fn observe(&mut self, value: f64) {
+        let bucket = self.bounds.iter().position(|bound| value <= *bound).unwrap_or(self.bounds.len());
+        self.counts[bucket] += 1;
+        self.sum += value;
+    }
+
+    fn is_empty(&self) -> bool {
+        self.counts.iter().all(|n| *n == 0)
+    }
 }
 
 /// A request that is over.
@@ -219,6 +248,10 @@ pub struct Request<'a> {
     pub end: End,
     /// Nanoseconds to the first content.
     pub first_token_ns: Option<u64>,
+    /// Nanoseconds between two pieces of content, on average.
+    pub inter_token_ns: Option<u64>,
+    /// Estimated input tokens.
+    pub estimate: u64,
     /// Input, output and cached tokens.
     pub tokens: Option<[u64; 3]>,
     /// Whether the tokens are an estimate.
@@ -287,10 +320,13 @@ impl Counts {
         }
         add(&mut self.cost, request.cost.unwrap_or(0));
         if let Some(ns) = request.first_token_ns {
-            let seconds = ns as f64 / 1e9;
-            let bucket = BOUNDS.iter().position(|bound| seconds <= *bound).unwrap_or(BOUNDS.len());
-            self.first_token.counts[bucket] += 1;
-            self.first_token.sum += seconds;
+            self.first_token.observe(ns as f64 / 1e9);
+        }
+        if let Some(ns) = request.inter_token_ns {
+            self.inter_token.observe(ns as f64 / 1e9);
+        }
+        if let Some([input, ..]) = request.tokens.filter(|[input, ..]| *input > 0 && !request.estimated) {
+            self.estimate.observe(request.estimate as f64 / input as f64);
         }
     }
 }
@@ -443,13 +479,20 @@ impl Counters {
         out.gauge("weir_ai_held_bytes", "Bytes of request bodies that are held for further attempts", |s| {
             s.add(&[], held)
         })?;
-        out.histogram("weir_ai_ttft_seconds", "From sending the request to the first content", |s| {
-            all.iter().filter(|(_, _, counts)| counts.first_token.counts.iter().any(|n| *n > 0)).try_for_each(
-                |(model, provider, counts)| {
-                    let labels = [("model", &**model), ("provider", &**provider)];
-                    s.add_buckets(&labels, &BOUNDS, &counts.first_token.counts, counts.first_token.sum)
-                },
-            )
+        let mut histogram = |name, help, of: fn(&Counts) -> &Distribution| {
+            out.histogram(name, help, |s| {
+                all.iter().filter(|(_, _, counts)| !of(counts).is_empty()).try_for_each(|(model, provider, counts)| {
+                    let (labels, seen) = ([("model", &**model), ("provider", &**provider)], of(counts));
+                    s.add_buckets(&labels, seen.bounds, &seen.counts, seen.sum)
+                })
+            })
+        };
+        histogram("weir_ai_ttft_seconds", "From sending the request to the first content", |c| &c.first_token)?;
+        histogram("weir_ai_inter_token_seconds", "Mean time between two pieces of content of a stream", |c| {
+            &c.inter_token
+        })?;
+        histogram("weir_ai_estimate_ratio", "Estimated input tokens over those that the provider reported", |c| {
+            &c.estimate
         })
     }
 }
@@ -468,6 +511,8 @@ mod tests {
                 api: Api::Chat,
                 end: End::Complete,
                 first_token_ns: None,
+                inter_token_ns: None,
+                estimate: 1,
                 tokens: Some([tokens, tokens, 0]),
                 estimated: false,
                 cost: Some(tokens),

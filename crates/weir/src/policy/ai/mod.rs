@@ -7,6 +7,7 @@ mod health;
 pub mod metrics;
 mod operation;
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,6 +19,8 @@ pub use health::{CandidateHealth, KeyChoice, KeyHealth};
 pub use operation::Operation;
 
 use crate::config::{Config, Model, ModelId, ProviderId, RouteAi};
+use crate::observe::metrics::Exposition;
+use crate::runtime::clock;
 use metrics::{Counters, NO_PROVIDER, Pair};
 
 /// State of AI traffic that all workers share.
@@ -112,6 +115,23 @@ impl AiState {
     /// Health of a provider's keys.
     pub fn keys(&self, provider: ProviderId) -> &[KeyHealth] {
         &self.keys[provider.0]
+    }
+
+    /// Writes how many keys of each provider there are, and how many of them rest.
+    ///
+    /// # Errors
+    /// Only those of `out`.
+    pub fn collect_keys(&self, config: &Config, out: &mut Exposition<'_>) -> fmt::Result {
+        let now = clock::now_ns();
+        out.gauge("weir_ai_keys", "Keys of a provider; those that it refused rest for a while", |s| {
+            let providers = config.providers.iter().zip(&self.keys).filter(|(_, keys)| !keys.is_empty());
+            providers.into_iter().try_for_each(|(provider, keys)| {
+                let resting = keys.iter().filter(|key| key.is_out(now)).count();
+                let name = ("provider", &*provider.name);
+                s.add(&[name, ("state", "ready")], (keys.len() - resting) as u64)?;
+                s.add(&[name, ("state", "resting")], resting as u64)
+            })
+        })
     }
 
     /// Health of a model's candidates.

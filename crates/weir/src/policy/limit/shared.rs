@@ -7,8 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use sha2::{Digest, Sha256};
 
 use super::budget::Budgets;
+use super::check::{Asked, write_key};
 use super::{Algorithm, Key, KeyBytes, KeySecret, Memory, Now, failures};
-use crate::config::{self, Config, LimitAlgorithm, LimitKey, LimitStore};
+use crate::config::{self, Config, LimitAlgorithm, LimitKey, LimitStore, MissingKey};
 use crate::redis::KeyedHash;
 use crate::runtime::clock;
 
@@ -136,6 +137,13 @@ impl Limits {
             LimitStore::Memory => Key::local(bytes, &self.secret),
             LimitStore::Redis => Key::shared(limit.identity, bytes, &self.shared_hash),
         }
+    }
+
+    /// What tells requests of this key from those of others, in this process. Those without it are of one kind.
+    pub fn tenant(&self, key: &[LimitKey], asked: &Asked<'_>) -> u64 {
+        let mut bytes = KeyBytes::default();
+        write_key(&mut bytes, key, &MissingKey::Shared, asked);
+        Key::local(&bytes, &self.secret).0 as u64
     }
 
     /// What the control thread does every few seconds: follows the system clock, and gives back what idle keys hold.

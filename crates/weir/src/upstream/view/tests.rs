@@ -46,7 +46,7 @@ fn a_retry_of_a_patient_upstream_waits_for_another_target_than_the_one_that_fail
     drop(first);
     // No queue: the one that failed is all there is now.
     assert!(matches!(again(&rig, &tried), Pick::Target(_)));
-    two.queue = Some(Queue { size: 1, timeout: Duration::from_secs(1) });
+    two.queue = Some(Queue { size: 1, timeout: Duration::from_secs(1), fair: None });
     let mut rig = rig;
     rig.reload(two);
     assert!(matches!(again(&rig, &tried), Pick::Busy));
@@ -235,7 +235,7 @@ async fn a_target_that_was_not_reached_is_not_tried_again() {
 
         let mut bounded = spec(balance, &[1, 1]);
         bounded.max_in_flight = NonZeroU32::new(1);
-        bounded.queue = Some(Queue { size: 2, timeout: Duration::from_secs(1) });
+        bounded.queue = Some(Queue { size: 2, timeout: Duration::from_secs(1), fair: None });
         let rig = Rig::new(bounded);
         let (first, second) = (rig.lease(), rig.lease());
         let tried = [first.target().id()];
@@ -260,7 +260,7 @@ proptest! {
     ) {
         let mut any = spec(all()[policy].clone(), &vec![1; states.len()]);
         any.max_in_flight = NonZeroU32::new(1);
-        any.queue = patient.then_some(Queue { size: 1, timeout: Duration::from_secs(1) });
+        any.queue = patient.then_some(Queue { size: 1, timeout: Duration::from_secs(1), fair: None });
         let rig = Rig::new(any);
         let set = rig.upstream().published.load_full();
         let mut held = Vec::new();

@@ -1,0 +1,43 @@
+//! Whose turn a request takes in a queue, and what it costs.
+
+use super::Exchange;
+use crate::config::UpstreamId;
+use crate::policy::limit::Asked;
+use crate::upstream::Turn;
+use crate::worker::snapshot::Snapshot;
+use auth::Priority;
+
+/// A field by which clients lower the class of a request. What its key says is the highest.
+const PRIORITY: &[u8] = b"x-weir-priority";
+
+/// Its turn at an upstream: nothing to tell it by where first come is first served. `model` is the AI model that it calls, and `cost` what is told of a turn.
+pub(super) fn turn(
+    x: &Exchange<'_>,
+    snapshot: &Snapshot,
+    upstream: UpstreamId,
+    model: Option<&str>,
+    cost: impl FnOnce() -> u64,
+) -> Turn {
+    let config = snapshot.config();
+    let Some(fair) = config.upstreams[upstream.0].queue.as_ref().and_then(|queue| queue.fair.as_ref()) else {
+        return Turn::default();
+    };
+    let client = &x.down.client;
+    let asked = Asked {
+        head: &x.scratch.request,
+        buf: x.down.buffer.whole(),
+        client: client.address,
+        peer_is_trusted: client.peer_is_trusted,
+        route: x.route.map_or("", |route| &*config.routes[route.0].name),
+        identity: x.identity.as_deref(),
+        model,
+    };
+    let fields = asked.head.fields.iter().filter(|field| field.name.of_buf(asked.buf).eq_ignore_ascii_case(PRIORITY));
+    let lowered = fields.filter_map(|field| Priority::of_name(field.value.of_buf(asked.buf))).max();
+    let own = asked.identity.map_or_else(Priority::default, |who| who.priority);
+    Turn {
+        priority: lowered.map_or(own, |lowered| lowered.max(own)),
+        tenant: snapshot.limits.shared.tenant(&fair.key, &asked),
+        cost: cost().max(1),
+    }
+}

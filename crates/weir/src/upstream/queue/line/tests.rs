@@ -1,0 +1,291 @@
+//! Order, shares and places, against models that are written down plainly.
+
+use std::collections::HashMap;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+
+fn turn(priority: Priority, tenant: u64, cost: u64) -> Turn {
+    Turn { priority, tenant, cost }
+}
+
+fn standard(tenant: u64, cost: u64) -> Turn {
+    turn(Priority::Standard, tenant, cost)
+}
+
+/// Serves `count`, and returns their values.
+fn served<T>(line: &mut Line<T>, count: usize) -> Vec<T> {
+    (0..count).map_while(|_| line.serve()).map(|(value, _)| value).collect()
+}
+
+#[test]
+fn without_tenants_it_is_first_come_first_served() {
+    let mut line = Line::default();
+    let places: Vec<_> = (0..5).map(|number| line.enter(Turn::default(), number)).collect();
+    assert_eq!(line.leave(places[2]), Some(2));
+    assert_eq!(line.leave(places[2]), None);
+    assert_eq!(line.leave(places[0]), Some(0));
+    assert_eq!(line.first().map(|(place, &value)| (place == places[1], value)), Some((true, 1)));
+    assert_eq!(served(&mut line, 9), [1, 3, 4]);
+    assert_eq!(line.len(), 0);
+}
+
+#[test]
+fn a_tenant_that_comes_late_does_not_wait_behind_all_of_a_busy_one() {
+    let mut line = Line::default();
+    for number in 0..50 {
+        line.enter(standard(1, 10), number);
+    }
+    line.enter(standard(2, 10), 100);
+    line.enter(standard(2, 10), 101);
+    assert_eq!(served(&mut line, 6), [0, 100, 1, 101, 2, 3]);
+}
+
+#[test]
+fn a_tenant_with_dear_requests_has_fewer_turns() {
+    let mut line = Line::default();
+    for number in 0..20 {
+        line.enter(standard(1, 30), ('a', number));
+        line.enter(standard(2, 10), ('b', number));
+    }
+    let dear = served(&mut line, 16).iter().filter(|(who, _)| *who == 'a').count();
+    assert_eq!(dear, 4);
+}
+
+#[test]
+fn requests_that_left_cost_their_tenant_nothing() {
+    let mut line = Line::default();
+    let places: Vec<_> = (0..100).map(|number| line.enter(standard(1, 1000), number)).collect();
+    line.enter(standard(2, 1000), 200);
+    line.enter(standard(2, 1000), 201);
+    for place in &places[..99] {
+        line.leave(*place);
+    }
+    // As the first of its tenant it is in front of the second of the other.
+    assert_eq!(served(&mut line, 3), [99, 200, 201]);
+}
+
+#[test]
+fn a_lower_class_has_one_turn_in_sixteen_and_two_of_them_alternate() {
+    let mut line = Line::default();
+    for number in 0..200 {
+        for class in Priority::ALL {
+            line.enter(turn(class, number, 1), class);
+        }
+    }
+    let order = served(&mut line, 64);
+    for (index, class) in order.iter().enumerate() {
+        let expected = match (index + 1) % 32 {
+            16 => Priority::Standard,
+            0 => Priority::Batch,
+            _ => Priority::Interactive,
+        };
+        assert_eq!(*class, expected, "turn {index}");
+    }
+}
+
+#[test]
+fn a_class_alone_is_not_held_back_and_counts_no_turns() {
+    let mut line = Line::default();
+    for number in 0..40 {
+        line.enter(turn(Priority::Interactive, number, 1), number);
+    }
+    served(&mut line, 30);
+    line.enter(turn(Priority::Batch, 1, 1), 1000);
+    // Only turns over its head count.
+    assert_eq!(served(&mut line, 10), (30..40).collect::<Vec<_>>());
+    assert_eq!(served(&mut line, 1), [1000]);
+}
+
+#[test]
+fn a_full_line_makes_room_for_those_with_fewer_places() {
+    let mut line = Line::default();
+    for number in 0..4 {
+        line.enter(standard(1, 1), number);
+    }
+    // Its own requests, and those of a tenant with as many, have no better right.
+    assert_eq!(line.give_up_for(&standard(1, 1)), None);
+    assert_eq!(line.give_up_for(&turn(Priority::Batch, 2, 1)), None);
+    assert_eq!(line.give_up_for(&standard(2, 1)), Some(3));
+    line.enter(standard(2, 1), 10);
+    assert_eq!(line.give_up_for(&standard(2, 1)), Some(2));
+    line.enter(standard(2, 1), 11);
+    assert_eq!(line.give_up_for(&standard(2, 1)), None);
+    // A higher class takes a place of a lower one, whoever has it; of the lowest first.
+    line.enter(turn(Priority::Batch, 3, 1), 20);
+    assert_eq!(line.give_up_for(&turn(Priority::Interactive, 1, 1)), Some(20));
+    assert!(line.give_up_for(&turn(Priority::Interactive, 1, 1)).is_some_and(|value| [1, 11].contains(&value)));
+    assert_eq!(line.len(), 3);
+}
+
+#[test]
+fn what_is_served_before_is_what_is_not_behind() {
+    let mut line = Line::default();
+    line.enter(turn(Priority::Interactive, 1, 7), ());
+    for _ in 0..10 {
+        line.enter(standard(1, 10), ());
+    }
+    line.enter(standard(2, 4), ());
+    line.enter(turn(Priority::Batch, 1, 1000), ());
+    // All of the higher class; of the first tenant as much as it asks for itself; all of the second.
+    assert_eq!(line.cost_before(&standard(3, 30)), 7 + 30 + 4);
+    // Behind its own.
+    assert_eq!(line.cost_before(&standard(1, 30)), 7 + 100 + 4);
+    assert_eq!(line.cost_before_at_most(&standard(3, 30)), 7 + 104);
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Enter(usize, u64, u64),
+    Serve,
+    Leave(usize),
+    MakeRoom(usize, u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..3usize, 0..4u64, 0..100u64).prop_map(|(class, tenant, cost)| Step::Enter(class, tenant, cost)),
+        3 => Just(Step::Serve),
+        2 => any::<usize>().prop_map(Step::Leave),
+        1 => (0..3usize, 0..5u64).prop_map(|(class, tenant)| Step::MakeRoom(class, tenant)),
+    ]
+}
+
+proptest! {
+    /// Everybody is taken out once, with what was told, in the order of arrival within a tenant; and `first` says who is next.
+    #[test]
+    fn everyone_leaves_once(steps in vec(step(), 0..200)) {
+        let mut line = Line::default();
+        let mut there: HashMap<u64, (Place, Turn)> = HashMap::new();
+        let mut next = 0;
+        for step in steps {
+            match step {
+                Step::Enter(class, tenant, cost) => {
+                    let turn = turn(Priority::ALL[class], tenant, cost);
+                    there.insert(next, (line.enter(turn, next), turn));
+                    next += 1;
+                }
+                Step::Serve => {
+                    let first = line.first().map(|(place, &value)| (place, value));
+                    let served = line.serve();
+                    prop_assert_eq!(served.map(|(value, _)| value), first.map(|(_, value)| value));
+                    let Some((value, cost)) = served else { prop_assert!(there.is_empty()); continue };
+                    let (place, turn) = there.remove(&value).expect("it was there");
+                    prop_assert_eq!(first.map(|(place, _)| place), Some(place));
+                    prop_assert_eq!(cost, turn.cost);
+                    let is_before = |(other, (_, one)): (&u64, &(Place, Turn))| *other < value && one.tenant == turn.tenant && one.priority == turn.priority;
+                    prop_assert!(!there.iter().any(is_before));
+                }
+                Step::Leave(which) => {
+                    if next > 0 {
+                        let value = which as u64 % next;
+                        if let Some((place, _)) = there.remove(&value) {
+                            prop_assert_eq!(line.leave(place), Some(value));
+                            prop_assert_eq!(line.leave(place), None);
+                        }
+                    }
+                }
+                Step::MakeRoom(class, tenant) => {
+                    let turn = turn(Priority::ALL[class], tenant, 1);
+                    if let Some(value) = line.give_up_for(&turn) {
+                        let (_, out) = there.remove(&value).expect("it was there");
+                        prop_assert!(out.priority >= turn.priority);
+                    }
+                }
+            }
+            prop_assert_eq!(line.len(), there.len());
+            let cost: u64 = there.values().map(|(_, turn)| turn.cost).sum();
+            prop_assert_eq!(line.cost_before_at_most(&turn(Priority::Batch, 9, 0)), cost);
+        }
+    }
+
+    /// Golestani's bound: of two tenants that always wait, neither is ahead by more than the dearest request of each.
+    #[test]
+    fn shares_are_even(costs in vec((1..50u64, 1..500u64), 50..100)) {
+        let mut line = Line::default();
+        for &(own, other) in &costs {
+            line.enter(standard(1, own), 1);
+            line.enter(standard(2, other), 2);
+        }
+        let most = (costs.iter().map(|one| one.0).max().unwrap_or(0), costs.iter().map(|one| one.1).max().unwrap_or(0));
+        let (mut left, mut sums) = ([costs.len(), costs.len()], [0i64, 0]);
+        while left.iter().all(|&left| left > 0) {
+            let (tenant, cost) = line.serve().expect("both wait");
+            left[tenant - 1] -= 1;
+            sums[tenant - 1] += cost as i64;
+            prop_assert!(sums[0].abs_diff(sums[1]) <= most.0 + most.1, "{sums:?}");
+        }
+    }
+}
+
+/// A server with eight places, each of which serves a request in a hundred ticks. `arrivals` says in each tick who comes; returns the times from arrival to end of
+/// each class, and what each tenant was served.
+fn simulate(ticks: u64, mut arrivals: impl FnMut(u64, usize) -> Vec<Turn>) -> ([Vec<u64>; 3], HashMap<u64, u64>) {
+    const PLACES: usize = 8;
+    const SERVICE: u64 = 100;
+    let mut line: Line<(Turn, u64)> = Line::default();
+    let (mut ends, mut times, mut served) = (Vec::new(), [const { Vec::new() }; 3], HashMap::new());
+    for now in 0..ticks {
+        ends.retain(|end| *end > now);
+        for turn in arrivals(now, line.len()) {
+            line.enter(turn, (turn, now));
+        }
+        while ends.len() < PLACES
+            && let Some(((turn, since), cost)) = line.serve()
+        {
+            ends.push(now + SERVICE);
+            times[turn.priority as usize].push(now + SERVICE - since);
+            *served.entry(turn.tenant).or_default() += cost;
+        }
+    }
+    (times, served)
+}
+
+/// Numbers that are the same on every machine (Knuth, MMIX).
+fn random(seed: u64) -> impl FnMut() -> f64 {
+    let mut state = seed;
+    move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as f64 / (1_u64 << 31) as f64
+    }
+}
+
+#[test]
+fn a_tenant_at_fifty_times_the_load_takes_its_share() {
+    let mut next = random(1);
+    // Both want more than half of the server: 4 and 200 places' worth.
+    let (_, served) = simulate(100_000, |_, _| {
+        let mut came = Vec::new();
+        if next() < 0.045 {
+            came.push(standard(1, 10));
+        }
+        (0..2).for_each(|_| came.push(standard(2, 10)));
+        came
+    });
+    let share = served[&2] as f64 / (served[&1] + served[&2]) as f64;
+    assert!(share <= 0.6, "{share}: 0.5 is its share");
+}
+
+#[test]
+fn interactive_requests_are_as_quick_under_a_flood_of_batch() {
+    let p99 = |is_flooded: bool| {
+        let mut next = random(2);
+        let (mut times, _) = simulate(200_000, |_, waiting| {
+            let mut came = Vec::new();
+            if next() < 0.024 {
+                came.push(turn(Priority::Interactive, 1, 10));
+            }
+            if is_flooded {
+                (waiting..200).for_each(|_| came.push(turn(Priority::Batch, 2, 10)));
+            }
+            came
+        });
+        let times = &mut times[Priority::Interactive as usize];
+        times.sort_unstable();
+        times[times.len() * 99 / 100]
+    };
+    let (alone, flooded) = (p99(false), p99(true));
+    assert!(flooded <= 2 * alone, "{flooded} ticks, {alone} without the flood");
+}
