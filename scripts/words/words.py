@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Finds words that forbidden.txt lists in documents, comments and messages: words.py [--list] [--update] [FILE...]
+"""Finds words that forbidden.txt lists in documents, comments and messages: words.py [FILE...]
 
-Files written before the list existed may hold a number of them (legacy.txt); the number may only fall. --update writes the present
-numbers, and refuses to raise one. --list prints every place, those of legacy.txt too. Exit code 1 when a file has more than it may.
+Prints every place with what to write instead; without FILE, in the whole repository. allowed.txt lists the places where
+such a word is right. Exit code 1 when a place is found.
 """
 
 import argparse
@@ -16,7 +16,6 @@ import tokenize
 from pathlib import Path
 
 HERE = Path(__file__).parent
-LEGACY = HERE / "legacy.txt"
 # What is read: whole lines of Markdown and HTML; comments and messages of code; comments of the rest.
 MARKDOWN, RUST, PYTHON, HASH = (".md",), (".rs",), (".py",), (".sh", ".yaml", ".yml", ".toml")
 SLASHES, HTML = (".go", ".java", ".js", ".mjs", ".c", ".css"), (".html",)
@@ -179,36 +178,14 @@ def files() -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--list", action="store_true")
-    parser.add_argument("--update", action="store_true")
-    parser.add_argument("files", nargs="*")
+    parser.add_argument("files", nargs="*", metavar="FILE")
     arguments = parser.parse_args()
     words, exempt = forbidden(), allowed()
-    legacy = (
-        {path: int(count) for count, path in (row.split(" ", 1) for row in rows("legacy.txt"))}
-        if LEGACY.exists()
-        else {}
-    )
-    counts, bad = {}, False
+    bad = False
     for path in arguments.files or files():
-        found = places(path, Path(path).read_text(errors="replace"), words, exempt)
-        if found:
-            counts[path] = len(found)
-        more = len(found) > legacy.get(path, 0)
-        bad |= more
-        if arguments.list or (more and not arguments.update):
-            for number, word, instead in found:
-                print(f"{path}:{number}: '{word.strip()}': write: {instead}")
-            if more and path in legacy:
-                print(f"{path}: {len(found)} of them, {legacy[path]} before: write the new ones in other words")
-    if arguments.update:
-        grown = [path for path, count in counts.items() if LEGACY.exists() and count > legacy.get(path, 0)]
-        if grown:
-            print("these have more than before: " + " ".join(grown))
-            return 1
-        head = "# Forbidden words in files that are older than the list, by words.py --update: the numbers may only fall.\n"
-        LEGACY.write_text(head + "".join(f"{count} {path}\n" for path, count in sorted(counts.items())))
-        return 0
+        for number, word, instead in places(path, Path(path).read_text(errors="replace"), words, exempt):
+            print(f"{path}:{number}: '{word.strip()}': write: {instead}")
+            bad = True
     return 1 if bad else 0
 
 

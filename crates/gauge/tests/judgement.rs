@@ -269,7 +269,7 @@ fn no_decision_comes_first_in_every_report() {
         report::write(dir.path(), &restless, &judgement).expect("a report");
         let text = |file: &str| fs::read_to_string(dir.path().join(file)).expect("written");
         assert!(text("report.md").lines().nth(2).is_some_and(|line| line.starts_with("**NO DECISION: ")));
-        assert!(text("report.html").contains("class=\"answer undecided\">NO DECISION: "));
+        assert!(text("report.html").contains("class=\"headline undecided\">NO DECISION: "));
         let json: serde_json::Value = serde_json::from_str(&text("results.json")).expect("JSON");
         assert_eq!(json["judgement"]["decision"]["decided"], false);
     }

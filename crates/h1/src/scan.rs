@@ -59,8 +59,7 @@ impl HeadScanner {
     ///
     /// # Errors
     /// A line feed without carriage return, a carriage return without line feed, an empty line too many before the start line, or a head
-    /// beyond `limits`. Of several
-    /// faults, the one that comes first in the message is named.
+    /// beyond `limits`. Of several faults, the earliest in the message is named.
     pub fn scan(&mut self, buf: &[u8], limits: &Limits) -> Result<Option<usize>, ParseError> {
         if self.scanned < 2 {
             self.skip_empty_line(buf)?;

@@ -43,7 +43,7 @@ fn main() {
     match codec.as_str() {
         "ours" => ours(exchanges),
         "h2" => crate_h2(exchanges),
-        _ => panic!("usage: transcript ours|h2 EXCHANGES"),
+        _ => panic!("usage: transcript CODEC EXCHANGES, where CODEC is `ours` or `h2`"),
     }
 }
 

@@ -117,7 +117,7 @@ impl Backends {
         }
     }
 
-    /// Makes every backend ready for a turn: started anew with an empty folder, or reset, as it wants it.
+    /// Makes every backend ready for the next trials: started anew with an empty folder, or reset, as the plan says.
     pub(super) fn fresh(&mut self, there: &mut dyn Deployer) -> Result<(), CampaignError> {
         for one in self.list.iter_mut().rev() {
             let ended = one.running.is_some_and(|handle| !there.is_running(handle));
@@ -149,7 +149,7 @@ impl Backends {
         Ok(())
     }
 
-    /// What all of them use; `None` when there is none of ours.
+    /// What all of them use together; `None` when gauge runs no backend.
     pub(super) fn reading(&self, there: &mut dyn Deployer) -> Option<Reading> {
         let handles: Vec<Handle> = self.list.iter().filter_map(|one| one.running).collect();
         let readings: Option<Vec<Reading>> = handles.into_iter().map(|handle| there.reading(handle)).collect();

@@ -126,7 +126,7 @@ fn unknown_path(gateway: SocketAddr, clients: &Clients) -> Result<u16, String> {
     let operation = Operation { base: Some(clients.base(gateway)), ..Operation::get("unknown path", UNKNOWN) };
     let workload = clients.single(operation, std::time::Duration::from_secs(10));
     let prepared = Prepared::new(&workload).map_err(|error| error.to_string())?;
-    let exchange = prepared.once().pop().ok_or("nothing was asked")?;
+    let exchange = prepared.once().pop().ok_or("no request was sent")?;
     exchange.answer.map(|answer| answer.status)
 }
 
@@ -144,7 +144,7 @@ impl Found<'_> {
             expected: expected.to_owned(),
             found: found.to_owned(),
         };
-        // Two workloads may ask the same.
+        // Two workloads may send the same request.
         if !self.differences.contains(&difference) {
             self.differences.push(difference);
         }

@@ -161,7 +161,8 @@ fn warmup(warmup: Warmup, load: &Load) -> Option<Phase> {
     }
 }
 
-/// Every operation with one value for each param, the first that there is: what both systems are asked before the load, to compare the responses.
+/// Every operation with one value for each param, the first that there is: both systems get these requests before the load, and their responses are
+/// compared.
 pub(super) fn for_conformance(planned: &Workload, lane: &Lane, made: &Made) -> workload::Workload {
     let load = Load::Closed(Closed { users: Span::Constant(1), iterations: Some(1), duration: None, think: None });
     let mut workload = request(planned, lane, made, load);

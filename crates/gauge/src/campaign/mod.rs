@@ -297,7 +297,8 @@ impl Campaign<'_> {
         Ok(())
     }
 
-    /// The trials of a turn that did not meet a condition, and so say nothing of their system, and were not repeated too often. `reasons` collects why.
+    /// The trials of a system in a round that did not meet a condition, so that they say nothing of the system, and were not repeated too often. `reasons`
+    /// collects why.
     fn to_repeat(&self, round: u32, system: &System, reasons: &mut Repeated) -> Repeated {
         let mut repeated = Repeated::new();
         for (index, workload) in self.plan.workloads.iter().enumerate() {
@@ -349,7 +350,7 @@ impl Campaign<'_> {
         state(&system.name) == Some(&SystemState::Ready) && state(original) == Some(&SystemState::Ready)
     }
 
-    /// Whether every workload of a turn has come to an end by itself.
+    /// Whether every workload of a system in a round has come to an end by itself.
     fn is_done(&self, round: u32, system: &System) -> bool {
         self.plan.workloads.iter().all(|workload| match &workload.load {
             PlannedLoad::Search(search) if round > search.rounds => true,

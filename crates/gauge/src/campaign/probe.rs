@@ -53,7 +53,7 @@ fn answers_to(clients: &Clients, address: SocketAddr, path: &str) -> Option<u16>
     Some(prepared.once().pop()?.answer.ok()?.status)
 }
 
-/// The status with which `GET path` is answered; `None` when it is not.
+/// The status of the response to `GET path`; `None` when there is no response.
 pub(super) fn answers(address: SocketAddr, path: &str) -> Option<u16> {
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT).ok()?;
     stream.set_read_timeout(Some(TIMEOUT)).ok()?;

@@ -92,7 +92,7 @@ pub trait Progress {
         let _ = text;
     }
 
-    /// A system is asked whether it responds as expected.
+    /// The conformance check of a system begins.
     fn checking(&mut self, system: &str) {
         let _ = system;
     }
@@ -117,6 +117,6 @@ pub trait Progress {
         let _ = (run, rate);
     }
 
-    /// A turn is done.
+    /// The trials of a system in a round are done.
     fn turn_done(&mut self) {}
 }

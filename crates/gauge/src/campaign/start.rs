@@ -167,7 +167,7 @@ fn start_gateway(
 ) -> Result<Started, CampaignError> {
     let there = campaign.there.as_mut();
     let Some(adapter) = gateway::by_name(&variant.gateway) else {
-        return Ok(Started::Failed(None, format!("there is no gateway `{}`", variant.gateway)));
+        return Ok(Started::Failed(None, format!("unknown gateway `{}`", variant.gateway)));
     };
     let profile = &campaign.plan.profile;
     // A variant with files of its own may do what the adapter cannot.

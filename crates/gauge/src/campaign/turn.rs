@@ -7,13 +7,13 @@ use super::{Campaign, CampaignError, aborted, search, unix_ms};
 use crate::plan::{PlannedLoad, System, Workload, slug};
 use crate::results::{Trial, TrialState};
 
-/// The trials of a turn that are repeated: their workloads, by place in the plan, and the conditions that were not met each time. Empty: the whole turn is
-/// run for the first time.
+/// The trials of a system in a round that are repeated: their workloads, by place in the plan, and the conditions that were not met each time. Empty: all
+/// of them are run for the first time.
 pub(super) type Repeated = BTreeMap<usize, Vec<String>>;
 
 impl Campaign<'_> {
-    /// A turn. Failures of the system are results; what is returned as an error ends the campaign. With `repeated` only those trials are made again, and what
-    /// the others were stays, failures too.
+    /// Runs the trials of a system in a round. Failures of the system are results; an error that is returned ends the campaign. With `repeated`, only those
+    /// trials are run again, and the results of the others stay, failures too.
     pub(super) fn turn(
         &mut self,
         round: u32,

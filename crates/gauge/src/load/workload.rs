@@ -1,4 +1,4 @@
-//! What a user asks the generator to do: operations, the values in them, and the load. As it is written in an evaluation file;
+//! What the generator is to do: operations, the values in them, and the load. As it is written in an evaluation file;
 //! [`super::prepare`] turns it into what the engines run.
 
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ pub struct Workload {
     /// Seed of everything random; the same seed makes the same requests (per number of threads).
     #[serde(default)]
     pub seed: u64,
-    /// Answers that are counted apart: those that a cache gave, for one.
+    /// Responses that are counted separately, such as cache hits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<Mark>,
     /// Responses are event streams: when the first byte came and how events arrived is recorded.
@@ -102,7 +102,7 @@ impl Workload {
     }
 }
 
-/// What an answer that is counted apart shows.
+/// How a response that is counted separately is recognized.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mark {
@@ -190,7 +190,7 @@ pub struct Operation {
     /// Statuses that are no error: numbers and classes such as `2xx` (default 2xx and 3xx).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expect: Vec<Statuses>,
-    /// What to keep of an answer for later requests.
+    /// What to keep of a response for later requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capture: Vec<Capture>,
 }
@@ -288,7 +288,7 @@ pub enum Pick {
     Sequence,
 }
 
-/// What to keep of an answer.
+/// What to keep of a response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Capture {
@@ -357,9 +357,9 @@ impl std::str::FromStr for Statuses {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Load {
-    /// Users who wait for each answer before they ask again.
+    /// Users who wait for each response before they send the next request.
     Closed(Closed),
-    /// Requests at times that do not depend on the answers.
+    /// Requests at times that do not depend on the responses.
     Open(Open),
     /// Several, one after the other.
     Phases(Vec<Phase>),
@@ -382,19 +382,19 @@ pub struct Phase {
     pub open: Option<Open>,
 }
 
-/// Users who wait for each answer before they ask again, each on a connection of its own.
+/// Users who wait for each response before they send the next request, each on a connection of its own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Closed {
     /// How many, or `{from: 1, to: 100}`, which changes evenly over the duration.
     pub users: Span,
-    /// Requests of all users together; dealt out evenly, so that each of 50 users sends one of 50. Ends the phase.
+    /// Requests of all users together; distributed evenly, so that each of 50 users sends one of 50. Ends the phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iterations: Option<u64>,
     /// How long. With `iterations`, whichever ends first.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "units::serde_duration::option")]
     pub duration: Option<Duration>,
-    /// Pause between an answer and the next request.
+    /// Pause between a response and the next request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think: Option<Think>,
 }
@@ -414,7 +414,7 @@ pub enum Span {
     },
 }
 
-/// Pause between an answer and the next request.
+/// Pause between a response and the next request.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub struct Think {
@@ -439,7 +439,7 @@ pub enum Vary {
     Exponential,
 }
 
-/// Requests at times that do not depend on the answers.
+/// Requests at times that do not depend on the responses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Open {

@@ -306,7 +306,7 @@ fn gateways(check: &mut Check, gateways: Vec<Spanned<GatewayFile>>, baseline: bo
     for Spanned { value: GatewayFile(map), defined, .. } in gateways {
         if gateway::by_name(&map.gateway).is_none() {
             let known: Vec<&str> = gateway::all().iter().map(|gateway| gateway.name()).collect();
-            let text = format!("there is no gateway `{}`; there are {}", map.gateway, known.join(", "));
+            let text = format!("unknown gateway `{}`; expected one of {}", map.gateway, known.join(", "));
             check.wrong(defined, text);
             continue;
         }
@@ -319,7 +319,7 @@ fn gateways(check: &mut Check, gateways: Vec<Spanned<GatewayFile>>, baseline: bo
         for (path, own) in map.files {
             let inside = Path::new(&path).components().all(|part| matches!(part, std::path::Component::Normal(_)));
             if path.is_empty() || !inside {
-                check.wrong(defined, format!("`{path}` is no path below the gateway's directory; write nginx.conf"));
+                check.wrong(defined, format!("`{path}` is not a path below the gateway's directory; write nginx.conf"));
             }
             if let Some(text) = check.text(&own) {
                 files.insert(path, text);

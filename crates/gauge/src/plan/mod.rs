@@ -202,7 +202,7 @@ pub struct Backend {
     pub program: Program,
     /// When it is started anew.
     pub restart: Restart,
-    /// Run before each turn of a system.
+    /// Run before the trials of each system in each round.
     pub reset: Option<Vec<String>>,
     /// URLs that say what has reached it; what all of them say is added up. Empty: it does not say.
     pub counts: Vec<String>,

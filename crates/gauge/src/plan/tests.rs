@@ -76,7 +76,7 @@ fn a_mistake_is_named_with_its_place_and_what_to_do() {
         (
             "name: t\napi: api.yaml\ngateways: [ngnix]\nworkloads: []\n",
             "3:12",
-            "there is no gateway `ngnix`; there are weir, nginx",
+            "unknown gateway `ngnix`; expected one of weir, nginx",
         ),
         ("name: t\napi: api.yaml\ngateways: [nginx, nginx]\nworkloads: []\n", "3:19", "the name `nginx` is taken"),
         (

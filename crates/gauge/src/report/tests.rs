@@ -46,7 +46,7 @@ fn the_headline_claims_no_more_than_was_declared() {
     );
     assert_eq!(
         headline(&[("a", 1, &["b"]), ("b", 1, &["a"]), ("c", 3, &[])]),
-        "a and b cannot be told apart: no difference between them could be declared. a has the best estimate of them."
+        "a and b cannot be distinguished: no difference between them could be declared. a has the best estimate of them."
     );
     assert_eq!(
         headline(&[("a", 2, &[]), ("b", 2, &[]), ("c", 2, &[])]),

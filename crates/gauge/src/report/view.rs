@@ -184,7 +184,7 @@ pub(super) fn headline(judgement: &Judgement) -> String {
         // Pairs are compared by themselves, and may form a ring.
         [] => "No gateway is first: for each another one was declared better.".to_owned(),
         several => format!(
-            "{} cannot be told apart: no difference between them could be declared. {} has the best estimate of them.",
+            "{} cannot be distinguished: no difference between them could be declared. {} has the best estimate of them.",
             list(several),
             first.system
         ),

@@ -74,8 +74,8 @@ impl Downstream {
         }
     }
 
-    /// Watches a client that has nothing to say: notices that it went away, and takes in what it sends ahead of its turn as long
-    /// as there is room. Ready when it is gone.
+    /// Watches a client that has nothing to send: notices when it disconnects, and buffers what it sends early as long as there is
+    /// room. Ready when it has disconnected.
     pub fn poll_gone(&mut self, cx: &mut Context<'_>, buffers: &Buffers) -> Poll<()> {
         if let Stream::Shared(audience) = &self.stream {
             return audience.poll_gone(cx);
@@ -159,7 +159,7 @@ impl Downstream {
     }
 
     /// Ends the writing side and reads until the client has seen it, or the deadline passes, or `most` bytes came: closing at once
-    /// with unread bytes would reset the connection and could destroy an answer on its way (RFC 9112 section 9.6).
+    /// with unread bytes would reset the connection and could destroy a response on its way (RFC 9112 section 9.6).
     pub async fn linger(&mut self, buffers: &Buffers, mut most: usize) {
         use std::pin::Pin;
         let _ = std::future::poll_fn(|cx| match Pin::new(&mut self.stream).poll_shutdown(cx) {

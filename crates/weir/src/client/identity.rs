@@ -1,4 +1,4 @@
-//! Who asks: the peer, or the first untrusted hop behind trusted ones.
+//! Who sends a request: the peer, or the first untrusted hop behind trusted ones.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -113,7 +113,7 @@ impl Client {
     }
 
     /// Decides who sent a request with these fields: the first hop from the right of `X-Forwarded-For` that is not trusted, if the
-    /// peer is; an element that is no address ends the walk, because nobody vouches for what is left of it.
+    /// peer is; an element that is not an address ends the walk, because nobody vouches for what is left of it.
     #[inline]
     pub fn identify(&mut self, fields: &Fields, buf: &[u8], trusted: &TrustedProxies) {
         self.address = self.peer;

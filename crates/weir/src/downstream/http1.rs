@@ -1,4 +1,4 @@
-//! The life of a client connection: wait for a head, hand it to the pipeline, see what becomes of the connection, again.
+//! The life of a client connection: wait for a head, hand it to the pipeline, keep or close the connection, repeat.
 //! It is drawn in `exchange/LIFECYCLE.md`.
 
 use std::rc::Rc;
@@ -26,7 +26,7 @@ use crate::pipeline;
 use crate::runtime::clock;
 use crate::worker::{Scratch, Worker};
 
-/// How long a connection that is being closed is read from, so that the last answer arrives.
+/// How long a connection that is being closed is read from, so that the last response arrives.
 const LINGER: Duration = Duration::from_secs(2);
 /// How many bytes it is read for.
 const LINGER_BYTES: usize = 1 << 20;
@@ -99,7 +99,7 @@ pub fn serve_one(
     let mut down = Downstream { stream, buffer, out, deadline, client, origin, life: Life::ENDLESS };
     async move {
         let mut scanner = HeadScanner::new();
-        // What becomes of the stream is the connection's business: it knows whether the response is complete.
+        // The connection decides what happens to the stream: it knows whether the response is complete.
         let _ = match read_head(&worker, &mut down, &mut scanner, true).await {
             Arrived::Parsed(scratch) => exchange(&worker, &mut down, scratch).await,
             Arrived::Head { end } => parse(&worker, &mut down, &scanner, end).await,
@@ -147,9 +147,9 @@ enum Arrived {
     Parsed(Box<Scratch>),
     /// A whole head lies at the front of the buffer.
     Head { end: usize },
-    /// The connection is over, and nobody waits for an answer.
+    /// The connection is over, and no request waits for a response.
     Nothing,
-    /// Something came that is no request, or it took too long.
+    /// What came is not a valid request, or it took too long.
     Refused(Error),
 }
 
@@ -241,7 +241,7 @@ fn refusal(error: ParseError) -> Error {
     Error::new(reason, error.text())
 }
 
-/// Answers something that is no request, and ends the connection: where the next request would begin cannot be known.
+/// Sends an error for something that is not a valid request, and ends the connection: where the next request would begin cannot be known.
 async fn refuse(worker: &Worker, down: &mut Downstream, error: Error) -> Next {
     let line = request_line(down.buffer.filled());
     // Whoever sent this takes it for a response to HEAD, though the rest of the request is missing or wrong.
@@ -308,7 +308,7 @@ fn record_refusal(
     }
 }
 
-/// Method, path and query of something that is no request, as far as they can be told: for the log, which escapes and cuts them.
+/// Method, path and query of something that is not a valid request, as far as they can be recognized: for the log, which escapes and cuts them.
 fn request_line(bytes: &[u8]) -> (&[u8], &[u8], Option<&[u8]>) {
     let bytes = bytes.trim_ascii_start();
     let line = bytes.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();

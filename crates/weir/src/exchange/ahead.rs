@@ -39,11 +39,12 @@ impl Ahead {
 /// Reads the body to its end. `total` is how long the whole exchange may take.
 ///
 /// # Errors
-/// 400 when its framing is broken, 408 when it does not come in time, 413 when it has more than `limit` bytes, 499 when the client is gone.
+/// 400 when its framing is broken, 408 when it does not come before the deadline, 413 when it has more than `limit` bytes, 499 when the client
+/// disconnects.
 pub(super) async fn read(x: &mut Exchange<'_>, limit: u64, total: Option<Duration>) -> Result<Ahead, Error> {
     let kind = x.scratch.request.body;
     let mut search = Search { kind, decoder: BodyDecoder::new(kind), at: 0, data: Vec::new(), limit };
-    // A body that is here already is neither waited for nor asked for.
+    // A body that is here already needs neither a wait nor a 100 (Continue).
     if let Some(found) = search.step(x.down.buffer.filled())? {
         return Ok(found);
     }

@@ -1,4 +1,4 @@
-//! The step of the pipeline that finds out who sends a request: by credentials that are compared here, or by a service that is asked.
+//! The step of the pipeline that determines who sends a request: by credentials that are compared here, or by a call to a service.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -29,7 +29,7 @@ enum Stop {
     Refused(Refusal),
     /// Something else.
     Error(Refusal, Error),
-    /// The client is gone.
+    /// The client disconnected.
     Gone,
 }
 
@@ -40,7 +40,7 @@ impl From<Refusal> for Stop {
 }
 
 impl Exchange<'_> {
-    /// Finds out who sends the request, and whether they may.
+    /// Determines who sends the request, and whether they may.
     ///
     /// # Errors
     /// 400, 401, 403, 429, 500 or 503, or what an authorizer responds.
@@ -128,7 +128,7 @@ impl Exchange<'_> {
         Head { fields: &self.scratch.request.fields, buf: self.down.buffer.whole(), certificate }
     }
 
-    /// Asks the service, or remembers what it said.
+    /// The verdict of the service: one that is stored, or that of a call.
     async fn ask_authorizer(&mut self, snapshot: &Snapshot, id: AuthId) -> Result<Arc<Identity>, Stop> {
         let auth = &snapshot.auth;
         let (Some((spec, verdicts)), Some(choices)) = (auth.authorizer(id), snapshot.authorizers.get(id.0)) else {
@@ -178,7 +178,7 @@ impl Exchange<'_> {
             if let Poll::Ready(result) = sent.as_mut().poll(cx) {
                 return Poll::Ready(Some(result));
             }
-            // Nobody waits for the verdict any more. A body on its way is no sign of that.
+            // A client that disconnected does not wait for the verdict. While its body is on the way, only a reset shows that.
             let is_gone = down.stream.is_reset() || (!has_body && down.poll_gone(cx, buffers).is_ready());
             if is_gone { Poll::Ready(None) } else { Poll::Pending }
         })

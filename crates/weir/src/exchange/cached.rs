@@ -1,4 +1,4 @@
-//! A request on a route with a cache: answered from it, with the fetch of another request, or with a fetch that fills it.
+//! A request on a route with a cache: served from it, with the fetch of another request, or with a fetch that fills it.
 //!
 //! ```text
 //! admit -- around the cache (method, credentials, no-store) --> forwarded, and what it changes is invalidated
@@ -6,11 +6,12 @@
 //!   +-- fresh, or stale where that is allowed ----------------> serve (and refresh behind the client's back)
 //!   +-- somebody fetches it already --------------------------> follow: wait, then deliver what comes as it comes
 //!   |        failed: look again (a few times; an error is shared the second time)    cannot be shared: forwarded alone
-//!   `-- nobody does ------------------------------------------> lead: ask the origin, with validators where something is stored
-//!            receive (the head is here): keep | confirmed | stands in for an error | cannot be kept: forwarded as without a cache
+//!   `-- nobody does ------------------------------------------> lead: fetch from the origin, with validators where something is stored
+//!            receive (the head is here): keep | confirmed | stale in place of an error | cannot be kept: forwarded as without a cache
 //! ```
 //!
-//! Here is what leads to an answer; `cached/receive.rs` has what a reply means, `cached/serve.rs` writes answers, `cached/body.rs` reads a POST ahead.
+//! This file decides where the response comes from; `cached/receive.rs` has what a reply means, `cached/serve.rs` writes responses, `cached/body.rs`
+//! reads a POST ahead.
 
 mod body;
 mod coded;
@@ -52,21 +53,21 @@ use serve::{begin_delivery, deliver, serve};
 /// An exchange's part in a cache.
 #[derive(Default)]
 pub struct CacheSide {
-    /// This exchange asks the origin for the cache.
+    /// This exchange fetches from the origin for the cache.
     pub lead: Option<Box<Lead>>,
     /// What the client still gets of what was fetched.
     delivery: Option<Delivery>,
     /// What the client gets in place of what came from the origin.
     serve: Option<Serve>,
-    /// What the client is told when it gets the origin's answer as it is.
+    /// What the client is told when it gets the origin's response as it is.
     pub(super) told: Option<Outcome>,
-    /// The stored answer was not the one that the origin confirmed: the whole must be fetched.
+    /// The stored response was not the one that the origin confirmed: the whole must be fetched.
     pub(super) must_fetch_whole: bool,
     /// No client waits: what cannot be kept need not be read.
     pub is_background: bool,
 }
 
-/// An answer that the client gets from the cache after the origin was asked.
+/// A response that the client gets from the cache after a request to the origin.
 struct Serve {
     entry: Entry,
     outcome: Outcome,
@@ -74,7 +75,8 @@ struct Serve {
     is_whole: bool,
 }
 
-/// A request waits for so many fetches of others that come to nothing, because their clients go away or the answer is not for it; then it asks for itself.
+/// A request waits for so many fetches of others that come to nothing, because their clients disconnect or the response is not for it; then it fetches
+/// by itself.
 const MOST_WAITS: u32 = 3;
 
 /// What to do for a request.
@@ -91,7 +93,7 @@ enum Step {
 /// Serves a request on a route with a cache.
 ///
 /// # Errors
-/// Why there is no complete answer.
+/// Why there is no complete response.
 pub async fn run(
     x: &mut Exchange<'_>,
     snapshot: &Rc<Snapshot>,
@@ -116,7 +118,7 @@ pub async fn run(
         Admission::Bypass(why) => Err(why),
     };
     let consumer = x.identity.as_deref().and_then(|who| who.consumer.as_deref());
-    // Senders whom nobody names cannot be told apart.
+    // Senders without the name of a consumer cannot be distinguished.
     let is_nameless = cache.policy.by_consumer && consumer.is_none() && !x.demanded(snapshot).is_open();
     let admission = if is_nameless { Err(Bypass::Credentials) } else { admission };
     let (asked, digest) = match admission {
@@ -155,7 +157,7 @@ fn next_step(x: &mut Exchange<'_>, cache: &RouteCache, asked: &Asked) -> Step {
                 match assess(&terms, asked, now_ms) {
                     Reuse::Fresh | Reuse::StaleAsAsked => return Step::Serve(entry, terms),
                     Reuse::WhileRevalidating => return Step::ServeAndRefresh(entry, terms),
-                    // The answer to HEAD is filed under HEAD; what it says of the one to GET is seen when it is here.
+                    // The response to HEAD is stored under HEAD; what it says of the one to GET is evaluated when it has come.
                     Reuse::Validate(fwd) if asked.class == Class::Head && entry.head.class == Class::Get => {
                         x.scratch.key.set_class(Class::Head);
                         beside = Some(entry);
@@ -284,13 +286,13 @@ fn count_miss(x: &mut Exchange<'_>, cache: &RouteCache) {
     x.log.cache = Some("miss");
 }
 
-/// The origin was asked, and a stale answer stands in for its error: a miss that was answered all the same.
+/// The request went to the origin, and a stale response is served in place of its error.
 fn count_stand_in(x: &mut Exchange<'_>, cache: &RouteCache) {
     cache.metrics.stale();
     x.log.cache = Some("stale");
 }
 
-/// The request goes to the origin as without a cache; what it changes is no longer answered from the cache.
+/// The request goes to the origin as without a cache; what it changes is no longer served from the cache.
 async fn forward(
     x: &mut Exchange<'_>,
     snapshot: &Rc<Snapshot>,
@@ -303,7 +305,7 @@ async fn forward(
     proxy::run(x, snapshot, route, action).await
 }
 
-/// Asks the origin, for the client and for the cache.
+/// Fetches from the origin, for the client and for the cache.
 async fn lead(
     x: &mut Exchange<'_>,
     snapshot: &Rc<Snapshot>,
@@ -370,7 +372,7 @@ async fn lead(
     match x.cache.delivery.take() {
         Some(delivery) => deliver(x, delivery).await,
         None if x.answer == Answer::Complete => Ok(()),
-        // It went away while others waited on.
+        // The client disconnected while others waited on.
         None => Err(Reason::ClientGone.into()),
     }
 }
@@ -387,7 +389,7 @@ async fn recall_in_time(x: &mut Exchange<'_>, cache: &RouteCache, remote: &Remot
 
 /// Looks in Redis.
 async fn recall(x: &mut Exchange<'_>, cache: &RouteCache, asked: &Asked) -> Option<Entry> {
-    // RFC 9111 section 4: HEAD is served from answers to GET.
+    // RFC 9111 section 4: HEAD is served from responses to GET.
     let first = if asked.class == Class::Head { Class::Get } else { asked.class };
     let second = (first != asked.class).then_some(asked.class);
     for class in std::iter::once(first).chain(second) {
@@ -412,13 +414,13 @@ async fn recall(x: &mut Exchange<'_>, cache: &RouteCache, asked: &Asked) -> Opti
 
 /// What came of waiting for the fetch of another request.
 enum Followed {
-    /// The client has its answer.
+    /// The client has its response.
     Served,
-    /// Each must ask for itself.
+    /// Each must fetch by itself.
     Apart,
     /// The fetch failed, for this reason if there was one.
     Broken(Option<Error>),
-    /// The answer is not for a request like this.
+    /// The response is not for a request like this.
     Differs,
 }
 
@@ -430,7 +432,7 @@ async fn follow(
     asked: &Asked,
     reader: Reader,
 ) -> Result<Followed, Error> {
-    // One who waits is as patient as if it asked by itself.
+    // A request that waits has the same total timeout as one that fetches by itself.
     let total = snapshot.routes[route.0].total();
     x.down.deadline.set_at(total.map_or(u64::MAX, |total| x.log.started_ns.saturating_add(nanos(total))));
     let progress = poll_fn(|cx| {
@@ -506,7 +508,7 @@ fn count_collapsed(x: &mut Exchange<'_>, cache: &RouteCache) {
     x.log.cache = Some("coalesced");
 }
 
-/// Whether the request selects this answer among those of its URL.
+/// Whether the request selects this response among those of its URL.
 fn is_same_variant(x: &mut Exchange<'_>, head: &Head) -> bool {
     let Some(varies) = &head.varies else { return true };
     x.scratch.key.select(varies, &x.scratch.request, x.down.buffer.whole());

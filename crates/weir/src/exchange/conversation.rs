@@ -1,7 +1,7 @@
 //! One attempt of one exchange: a client connection and an upstream connection, driven together by one task.
 //!
 //! Both phases poll the same three things: the request's body on its way up, the reply on its way down, and the client, which may
-//! go away. Nothing here decides what happens next; the pipeline does.
+//! disconnect. Nothing here decides what happens next; the pipeline does.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -40,7 +40,7 @@ impl UpstreamSide {
     }
 }
 
-/// Deadlines of one attempt, in nanoseconds since process start where they are points in time.
+/// Deadlines of one attempt, in nanoseconds since process start where they are moments.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
     /// Between two pieces of the client's body.
@@ -49,7 +49,7 @@ pub struct Timing {
     pub first_byte: Option<Duration>,
     /// Between two pieces of the reply.
     pub idle: Option<Duration>,
-    /// When this attempt must have brought a first byte, if the client does not keep it waiting.
+    /// When the first byte of the reply must have come, if the client does not keep the attempt waiting.
     pub try_due: u64,
     /// How long the client had kept the exchange waiting when the attempt began.
     pub client_ns: u64,
@@ -57,7 +57,7 @@ pub struct Timing {
     pub total_due: u64,
 }
 
-/// One attempt under way.
+/// One attempt in flight.
 pub struct Conversation<'a> {
     /// The client.
     pub down: &'a mut Downstream,
@@ -186,7 +186,7 @@ impl<'a> Conversation<'a> {
         Ok(true)
     }
 
-    /// Brings the reply's body to the client, and what is left of the request's body to the upstream. Ready when the reply is
+    /// Copies the reply's body to the client, and what is left of the request's body to the upstream. Ready when the reply is
     /// written; the request may not be.
     ///
     /// # Errors
@@ -224,8 +224,8 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Brings the reply's body into the cache, and from there to the client, each as fast as it goes, and what is left of the request's
-    /// body to the upstream. Ready when the reply was read; the client may not have all of it yet. A client that goes away ends the
+    /// Copies the reply's body into the cache, and from there to the client, each as fast as it goes, and what is left of the request's
+    /// body to the upstream. Ready when the reply was read; the client may not have all of it yet. A client that disconnects ends the
     /// fetch, unless others wait for it.
     ///
     /// # Errors
@@ -322,7 +322,7 @@ impl<'a> Conversation<'a> {
             Poll::Pending => {}
             Poll::Ready(Ok(())) => self.request_sent = true,
             Poll::Ready(Err(error)) => match error {
-                // It may have answered early and closed; what it said is worth reading.
+                // The upstream may have responded early and closed; its response is worth reading.
                 PumpError::Write(_) => self.request_broken = true,
                 PumpError::Parse(error) => return Err(Error::new(Reason::BadRequest, error.text())),
                 PumpError::TooLarge => return Err(Reason::BodyTooLarge.into()),
@@ -411,7 +411,7 @@ impl<'a> Conversation<'a> {
         due.min(self.timing.total_due)
     }
 
-    /// When the attempt must have brought a first byte: what the client kept it waiting is not the target's.
+    /// When the first byte of the reply must have come: what the client kept the attempt waiting is not the target's fault.
     fn try_due(&mut self) -> u64 {
         let client_ns = self.stalls.client_ns().saturating_sub(self.timing.client_ns);
         self.timing.try_due.saturating_add(client_ns)

@@ -1,4 +1,4 @@
-//! An answer on its way from a fetch that may still be under way to one client.
+//! A response on its way to one client, from a fetch that may still be in flight.
 
 use std::task::{Context, Poll, ready};
 
@@ -19,11 +19,11 @@ const GATHERED: usize = 16 * 1024;
 pub enum Stopped {
     /// The rest will never come.
     Broken,
-    /// The client went away.
+    /// The client disconnected.
     Gone,
 }
 
-/// The body of one answer.
+/// The body of one response.
 #[derive(Debug)]
 pub struct Delivery {
     reader: Reader,

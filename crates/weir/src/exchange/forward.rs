@@ -19,11 +19,11 @@ pub struct ToUpstream<'a> {
     pub buf: &'a [u8],
     /// The client's head, after [`strip_forged_headers`](super::forged::strip_forged_headers).
     pub head: &'a RequestHead,
-    /// Path and query to ask for, rewritten.
+    /// Path and query of the request, rewritten.
     pub target: &'a [u8],
     /// `Host` to write.
     pub host: &'a [u8],
-    /// Who asks.
+    /// Who sends the request.
     pub client: &'a Client,
     /// Request id to write, with the name of its field.
     pub request_id: (&'a str, &'a [u8]),
@@ -37,7 +37,7 @@ pub struct ToUpstream<'a> {
     pub variables: &'a [u8],
     /// The route's edits.
     pub edits: &'a Edits,
-    /// Protocol to ask an upgrade to.
+    /// Protocol to request an upgrade to.
     pub upgrade: Option<&'a [u8]>,
     /// Framing of the body.
     pub body: BodyKind,
@@ -192,7 +192,7 @@ pub struct ToClient<'a> {
     pub own_field: Option<&'a str>,
     /// Version of the client.
     pub version: Version,
-    /// Whether this is the connection's last answer.
+    /// Whether this is the connection's last response.
     pub close: bool,
     /// Whether the body is compressed here, so that its length is not the upstream's.
     pub is_coded: bool,
@@ -241,7 +241,7 @@ impl ToClient<'_> {
         if self.forwards_trailers && self.framing() == BodyKind::Chunked {
             trailers::write_announced(out, &head.fields, buf);
         }
-        // RFC 9110 section 6.6.1: who forwards an answer without a date dates it.
+        // RFC 9110 section 6.6.1: who forwards a response without a date adds one.
         if !has_date {
             crate::runtime::clock::date_line(out);
         }
@@ -277,7 +277,7 @@ pub fn write_interim_head(out: &mut Vec<u8>, buf: &[u8], head: &ResponseHead, ow
     encode::end_head(out);
 }
 
-/// Appends the head of a 101: the one answer that names a protocol. `own` is the field that the gateway writes, with its value.
+/// Appends the head of a 101: the one response that names a protocol. `own` is the field that the gateway writes, with its value.
 pub fn write_upgrade_head(
     out: &mut Vec<u8>,
     buf: &[u8],

@@ -1,5 +1,5 @@
-//! One HTTP/1.1 exchange: both sides, their bodies and their timeouts. The life of a connection is told in `LIFECYCLE.md` beside
-//! this file.
+//! One HTTP/1.1 exchange: both sides, their bodies and their timeouts. `LIFECYCLE.md` beside this file describes the life of a
+//! connection.
 
 mod affinity;
 pub mod ahead;
@@ -67,7 +67,7 @@ use record::Journal;
 pub use record::Recorded;
 use stall::Stalls;
 
-/// What becomes of a client connection after an exchange.
+/// What happens to a client connection after an exchange.
 #[derive(Debug)]
 pub enum Next {
     /// The next request may come.
@@ -76,16 +76,16 @@ pub enum Next {
     Drain(Box<Pump>),
     /// Close, at once if everything that the client sent was read.
     Close,
-    /// Close, but first read what the client is still sending, so that the answer reaches it.
+    /// Close, but first read what the client is still sending, so that the response reaches it.
     Linger,
-    /// Reset: the answer broke off and must not pass for a complete one.
+    /// Reset: the response broke off and must not pass for a complete one.
     Abort,
 }
 
-/// How far the answer to the client is.
+/// How much of the response to the client was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
-    /// Nothing was sent; an error can still be answered.
+    /// Nothing was sent; an error response is still possible.
     None,
     /// Part of it was sent.
     Begun,
@@ -93,7 +93,7 @@ enum Answer {
     Complete,
 }
 
-/// A request body that is not read when it is answered may have so many bytes left for the connection to live on.
+/// A request body that is not read when the response is sent may have so many bytes left for the connection to live on.
 const DRAINED_BYTES: u64 = 64 * 1024;
 
 /// One request on its way through the gateway.
@@ -126,7 +126,7 @@ pub struct Exchange<'w> {
     retry_after: Option<u64>,
     /// What is wrong with the request by the description of its route, as JSON.
     violations: Vec<u8>,
-    /// Whether the request asks what a cross-origin request would be allowed to do.
+    /// Whether the request is a CORS preflight.
     is_preflight: bool,
     /// Whether this is the connection's last exchange.
     close: bool,
@@ -139,7 +139,7 @@ pub struct Exchange<'w> {
     stalls: Stalls,
     /// The rest of the body is read after the response, and the connection lives on.
     drains: bool,
-    /// Whether the client was asked for its body (100).
+    /// Whether a 100 (Continue) was sent, so that the client sends its body.
     continued: bool,
     aborts: bool,
     /// The end of the connection says that the response is complete.
@@ -251,7 +251,7 @@ impl<'w> Exchange<'w> {
         }
     }
 
-    /// Finds out who asks, and takes out what this client may not say.
+    /// Determines who sends the request, and removes the fields that this client may not set.
     pub fn identify_client(&mut self) {
         let buf = self.down.buffer.whole();
         let config = self.snapshot.config();
@@ -328,7 +328,7 @@ impl<'w> Exchange<'w> {
         changed::query(self.changed.as_deref(), &self.scratch.request, self.down.buffer.whole())
     }
 
-    /// Whether the client waits to be asked for its body (RFC 9110 section 10.1.1). One that has begun to send it does not.
+    /// Whether the client waits for a 100 (Continue) before it sends its body (RFC 9110 section 10.1.1). One that has begun to send it does not.
     fn expects_continue(&self) -> bool {
         self.scratch.request.expect == Expect::Continue
             && !self.continued
@@ -336,7 +336,7 @@ impl<'w> Exchange<'w> {
             && self.down.buffer.is_empty()
     }
 
-    /// Sends a fixed answer.
+    /// Sends a fixed response.
     ///
     /// # Errors
     /// When the client does not take it.
@@ -405,7 +405,7 @@ impl<'w> Exchange<'w> {
         }
     }
 
-    /// Records the exchange and says what becomes of the connection: it goes on only where the end of the body is known.
+    /// Records the exchange and says what happens to the connection: it goes on only where the end of the body is known.
     pub fn finish(&mut self) -> Next {
         self.record();
         self.scratch.limits.release();

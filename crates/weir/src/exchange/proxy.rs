@@ -64,7 +64,7 @@ struct Plan<'a> {
     metrics: &'a UpstreamMetrics,
     /// Whether another upstream could be tried after this one.
     has_fallback: bool,
-    /// End of the exchange's patience, in nanoseconds since process start.
+    /// The exchange's total deadline, in nanoseconds since process start.
     total_due: u64,
     /// When the client of a gRPC call stops to wait for it.
     grpc_due: Option<u64>,
@@ -89,10 +89,10 @@ impl Plan<'_> {
     }
 }
 
-/// Forwards the request to the route's upstream, or to those that stand in for it.
+/// Forwards the request to the route's upstream, or to its fallbacks.
 ///
 /// # Errors
-/// Why there is no complete answer.
+/// Why there is no complete response.
 pub async fn run(x: &mut Exchange<'_>, snapshot: &Snapshot, route: RouteId, action: &Proxy) -> Result<(), Error> {
     let state = &snapshot.routes[route.0];
     let leg = Leg {
@@ -169,7 +169,7 @@ pub(super) async fn run_leg(
     }
 }
 
-/// Makes attempts at one upstream until one leads to an answer, or no further one is allowed. An error comes with whether another
+/// Makes attempts at one upstream until one leads to a response, or no further one is allowed. An error comes with whether another
 /// upstream may be tried.
 async fn try_upstream(x: &mut Exchange<'_>, plan: &Plan<'_>) -> Result<(), (Error, bool)> {
     let hash = if plan.choice.is_hashed { Some(hash_of(x, plan.snapshot, plan.choice.upstream)) } else { None };
@@ -271,7 +271,7 @@ pub(super) async fn wait(
     waited
 }
 
-/// Ready when the client went away while it has nothing more to say. A body on its way is left where it is: it would fill the
+/// Ready when the client disconnected while it has nothing more to send. A body on its way is left where it is: it would fill the
 /// buffer, and shows neither that the client is there nor that it has gone. For AI traffic all of it was read before.
 pub(super) fn poll_client_gone(x: &mut Exchange<'_>, cx: &mut Context<'_>) -> Poll<()> {
     if x.down.stream.is_reset() {
@@ -338,7 +338,7 @@ fn is_stale(x: &Exchange<'_>, failed: &Failed) -> bool {
         && (x.scratch.request.method.is_idempotent() || !failed.sent)
 }
 
-/// The moment of the event loop's last turn.
+/// The loop time, cached per event-loop iteration.
 pub(super) fn moment() -> Moment {
     Moment::from_micros(clock::turn_ns() / 1000)
 }

@@ -18,7 +18,7 @@ use crate::io::stream::{COPIED, Outgoing, poll_read};
 /// Events of a body, such as chunks, that are decoded before others get their turn: tens of microseconds.
 pub(super) const EVENTS: u32 = 2048;
 
-/// Why a body could not be brought over.
+/// Why a body could not be copied.
 #[derive(Debug)]
 pub enum PumpError {
     /// The source's bytes break a rule.
@@ -41,10 +41,10 @@ impl From<CodingFailed> for PumpError {
     }
 }
 
-/// Brings one body from a source to a sink, a buffer at a time: what was read is written before more is read, so memory stays flat
+/// Copies one body from a source to a sink, a buffer at a time: what was read is written before more is read, so memory stays flat
 /// and each piece passes at once.
 ///
-/// A request body has one pump from its first byte to its last, whatever becomes of the exchange: attempts send from it
+/// A request body has one pump from its first byte to its last, whatever happens to the exchange: attempts send from it
 /// ([`restart`](Self::restart)), and what no attempt sends is dropped by it ([`skip`](Self::skip)). So there is one decoder, and one
 /// position in the client's bytes.
 #[derive(Debug)]
@@ -332,7 +332,7 @@ impl Pump {
         }
     }
 
-    /// Brings over what can be brought over now. Ready when the whole body is written.
+    /// Copies what can be copied now. Ready when the whole body is written.
     ///
     /// `keep` is the end of a head in `buffer` whose spans are still in use. `progress` is called whenever bytes moved.
     ///
@@ -373,7 +373,7 @@ impl Pump {
             }
             if !self.holds || buffer.whole().len() >= SMALL || !buffer.has_space() {
                 buffer.rewind(keep);
-                // Even a read that brings nothing yet comes after the rewind.
+                // Even a read that returns nothing yet comes after the rewind.
                 self.has_read = true;
             }
             self.size(buffers, buffer);

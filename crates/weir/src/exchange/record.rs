@@ -58,7 +58,7 @@ impl<'w> Recorded<'w> {
         Recorded { exchange: Exchange::begin(worker, down, scratch), is_over: false }
     }
 
-    /// Records the exchange and says what becomes of the connection.
+    /// Records the exchange and says what happens to the connection.
     pub fn finish(&mut self) -> Next {
         self.is_over = true;
         self.exchange.finish()

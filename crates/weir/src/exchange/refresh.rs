@@ -1,4 +1,4 @@
-//! A fetch behind the client's back: the stored answer was given, stale as it may be, and is fetched again for those who come later
+//! A fetch in the background: the stored response was served, stale as it may be, and is fetched again for later requests
 //! (RFC 5861 section 3).
 
 use std::rc::Rc;
@@ -40,7 +40,7 @@ struct Refetch {
     lead: Box<Lead>,
 }
 
-/// Begins to fetch a stale answer again on this worker, unless somebody does so already.
+/// Begins to fetch a stale response again on this worker, unless somebody does so already.
 pub(super) fn begin(
     x: &Exchange<'_>,
     snapshot: &Rc<Snapshot>,

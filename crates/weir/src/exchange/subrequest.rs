@@ -87,7 +87,8 @@ pub(super) async fn send(worker: &Worker, snapshot: Rc<Snapshot>, request: Subre
         return Err(Error::new(Reason::BadRequest, "the request to the service cannot be written"));
     }
     let method = scratch.request.method;
-    // Asking changes nothing, so an idle connection that turns out to be closed is no failure. A call is one by its method.
+    // Such a request changes nothing: as a GET, it may be sent again when an idle connection turns out to be closed. A gRPC call keeps its method,
+    // which marks it as one.
     if method != Method::Head && (!has_body || is_repeatable) {
         scratch.request.method = Method::Get;
     }

@@ -1,4 +1,4 @@
-//! Answers of the gateway itself: fixed content, redirects, and errors as problem documents (RFC 9457).
+//! Responses of the gateway itself: fixed content, redirects, and errors as problem documents (RFC 9457).
 
 use h1::{Version, encode};
 
@@ -7,18 +7,18 @@ use crate::config::Edits;
 use crate::error::{Error, Reason};
 use crate::runtime::clock;
 
-/// What a local answer depends on besides its content.
+/// What a local response depends on besides its content.
 #[derive(Debug, Clone, Copy)]
 pub struct Framing {
     /// The request was HEAD: no body.
     pub head_only: bool,
     /// Version of the client.
     pub version: Version,
-    /// This is the connection's last answer.
+    /// This is the connection's last response.
     pub close: bool,
 }
 
-/// A fixed answer, as much of it put together as does not change from request to request.
+/// A fixed response, as much of it put together as does not change from request to request.
 #[derive(Debug, Clone)]
 pub struct Prepared {
     /// Status.
@@ -28,7 +28,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Puts an answer together; `fields` are whole lines.
+    /// Puts a response together; `fields` are whole lines.
     pub fn new(status: u16, content_type: Option<&str>, fields: &[u8], body: &[u8]) -> Self {
         let mut head = Vec::new();
         encode::status_line(&mut head, status, encode::reason(status).as_bytes());
@@ -60,7 +60,7 @@ impl Prepared {
         Prepared::new(status, content_type, &lines, body)
     }
 
-    /// Appends the answer.
+    /// Appends the response.
     #[inline]
     pub fn write(&self, out: &mut Vec<u8>, fields: &[u8], framing: Framing) {
         out.extend_from_slice(&self.head);
@@ -74,7 +74,7 @@ impl Prepared {
     }
 }
 
-/// Appends an answer that is made now; `fields` are whole lines.
+/// Appends a response that is made now; `fields` are whole lines.
 pub fn write(out: &mut Vec<u8>, status: u16, content_type: &str, fields: &[u8], body: &[u8], framing: Framing) {
     encode::status_line(out, status, encode::reason(status).as_bytes());
     encode::field(out, b"Content-Type", content_type.as_bytes());

@@ -99,7 +99,7 @@ impl Buffer {
         self.bytes.len()
     }
 
-    /// When all is consumed down to `keep`, makes the space behind `keep` free again. `keep` is the end of a head whose spans are
+    /// When all is consumed down to `keep`, frees the space behind `keep`. `keep` is the end of a head whose spans are
     /// still in use.
     #[inline]
     pub fn rewind(&mut self, keep: usize) {

@@ -79,7 +79,7 @@ impl Campaign<'_> {
         let signals = adapter.map(crate::gateway::Gateway::signals).unwrap_or_default();
         let why = match scenario {
             Scenario::Reload | Scenario::Drain | Scenario::SlowClients | Scenario::Routes(_) if direct => {
-                Some("there is no gateway")
+                Some("the baseline has no gateway")
             }
             Scenario::Reload if signals.reload.is_none() => Some("no signal reloads it as its adapter configures it"),
             _ => None,

@@ -1,6 +1,6 @@
 //! HTTP/1.1 over epoll: one thread, one request at a time on a connection.
 //!
-//! A request costs one write and one read; epoll is asked once for as many answers as have come. Sockets are registered once,
+//! A request costs one write and one read; one call of epoll reports all responses that have come. Sockets are registered once,
 //! edge-triggered, for both directions: a read that does not fill the buffer has emptied the socket, so no second one is needed to hear that.
 
 mod connection;
@@ -34,9 +34,9 @@ const READ: usize = 64 * 1024;
 /// Events taken at once.
 const EVENTS: usize = 256;
 
-/// So many answers are read before the next requests of their users go out: the kernel's way in and its way out are each walked several times in a row, which the
-/// processor's caches thank, answers are noticed sooner, and the server finds several requests when it looks. No more, so that no user waits long for
-/// the others' answers.
+/// So many responses are read before the next requests of their users are sent. The kernel's receive path and its send path then each run several times in
+/// a row, which suits the processor's caches, responses are noticed sooner, and the server finds several requests when it looks. No more, so that no user
+/// waits long for the responses of others.
 const GROUP: usize = 8;
 
 /// The connections of one thread.
@@ -137,7 +137,7 @@ impl Http1 {
             Ok(_) => {}
             // What is sent while nothing is awaited, such as a pong.
             Err(_) if !self.connections[index].is_active() => self.connections[index].close(),
-            // Its answer may have come before the server closed; if not, the read says so. A server that refuses a client certificate sends an alert
+            // The response may have come before the server closed; if not, the read says so. A server that refuses a client certificate sends an alert
             // and resets the connection.
             Err(error)
                 if error.kind() == io::ErrorKind::BrokenPipe || self.authority(pacer, index).secure.is_some() =>
@@ -224,7 +224,7 @@ impl Http1 {
                 return;
             }
             if !connection.is_active() {
-                // Nothing was asked: the server closes an idle connection, or speaks out of turn.
+                // No request is in flight: the server closes an idle connection, or sends bytes that no request is waiting for.
                 return connection.close();
             }
             let operation = pacer.operation(slot);
@@ -255,7 +255,7 @@ impl Http1 {
         }
     }
 
-    /// Sends the next requests of those whose answers were read.
+    /// Sends the next requests of the users whose responses were read.
     fn start_next(&mut self, pacer: &mut Pacer<'_>) {
         let mut sent = 0;
         while let Some(slot) = self.next.get(sent).copied() {

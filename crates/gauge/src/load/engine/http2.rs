@@ -302,7 +302,7 @@ async fn converse(connection: &Connection, exchange: Exchange, inbox: &Inbox) ->
     };
     tokio::select! {
         answer = receive => answer,
-        () = send => unreachable!("it waits for ever"),
+        () = send => unreachable!("it never completes"),
     }
 }
 

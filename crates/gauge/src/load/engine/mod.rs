@@ -29,7 +29,7 @@ use recorder::{Live, Recorder};
 use requester::{Requester, Shared};
 pub(crate) use websocket::{Incoming, Opening, Socket};
 
-/// How the generator runs; none of it changes what is asked for.
+/// How the generator runs; none of it changes the requests.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Threads that send; one for each core that this process may use unless told, and never more than there are users or connections.
@@ -65,7 +65,7 @@ impl TransportError {
     }
 }
 
-/// How requests travel. A transport asks the pacer for the request of a slot and tells it how that went.
+/// How requests travel. A transport gets the request of a slot from the pacer and reports its outcome to it.
 trait Transport {
     /// Sends the request that the slot has now.
     fn start(&mut self, pacer: &mut Pacer<'_>, slot: u32);
@@ -112,7 +112,7 @@ pub struct Watch(Arc<Control>);
 /// Counts so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Complete answers.
+    /// Complete responses.
     pub answered: u64,
     /// Requests that went wrong.
     pub errors: u64,
@@ -280,14 +280,14 @@ impl Generator {
             Protocol::Http2 { streams } => http2::Http2::new(prepared, pacer.slots.len(), streams, spin)
                 .and_then(|mut transport| drive(&mut pacer, &mut transport, &self.control, self.threads)),
         };
-        // The others must not wait for a thread that is gone.
+        // The others must not wait for a thread that has ended.
         let complete = outcome.inspect_err(|_| self.control.stop.store(true, Ordering::Relaxed))?;
         pacer.recorder.finish();
         Ok((pacer.recorder, complete))
     }
 }
 
-/// Ends the run when its thread panics: the others must not wait for one that is gone.
+/// Ends the run when its thread panics: the others must not wait for one that has ended.
 struct StopOnPanic<'c>(&'c Control);
 
 impl Drop for StopOnPanic<'_> {
@@ -344,7 +344,7 @@ fn drive<T: Transport>(
     drain(pacer, transport)
 }
 
-/// Takes the responses to what was sent in time; those that do not come run into their timeout. `false` when the run was stopped.
+/// Takes the responses to the requests in flight; those that do not come run into their timeout. `false` when the run was stopped.
 fn drain<T: Transport>(pacer: &mut Pacer<'_>, transport: &mut T) -> Result<bool, TransportError> {
     while pacer.in_flight() > 0 {
         let now = clock::now();
@@ -360,7 +360,7 @@ fn drain<T: Transport>(pacer: &mut Pacer<'_>, transport: &mut T) -> Result<bool,
     Ok(true)
 }
 
-/// Waits until a phase begins, and meanwhile takes the answers that are still due. `None` when the run was stopped.
+/// Waits until a phase begins, and meanwhile takes the responses that are still due. `None` when the run was stopped.
 fn begin_of<T: Transport>(
     phase: usize,
     pacer: &mut Pacer<'_>,

@@ -1,4 +1,4 @@
-//! Each request of a workload once, by one user, with the answers kept: to look at what a server says, not at how fast.
+//! Each request of a workload once, by one user, with the responses kept: to look at what a server says, not at how fast.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::load::workload::Protocol;
 /// Most bytes of a body that are kept.
 const KEEP: usize = 64 << 20;
 
-/// A complete answer.
+/// A complete response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// Its status.
@@ -42,7 +42,7 @@ pub struct Exchange {
     pub setup: bool,
     /// Whether its status is one that the operation expects.
     pub expected: bool,
-    /// The answer, or why there is none.
+    /// The response, or why there is none.
     pub answer: Result<Answer, String>,
 }
 
@@ -92,7 +92,7 @@ impl Prepared {
         let deadline = Instant::now() + self.timeout;
         let mut stream = Wire::open(&self.authorities[operation.authority], self.timeout)?;
         let file = operation.file().map_or(&[][..], |file| file);
-        // A server may answer, and close, before it has read everything: then its answer counts.
+        // A server may respond, and close, before it has read everything: then its response counts.
         let written = stream.write_all(&request).and_then(|()| stream.write_all(file));
         match read_answer(&mut stream, operation, deadline, Instant::now()) {
             Err(error) => Err(written.err().unwrap_or(error)),
@@ -202,7 +202,7 @@ pub(crate) enum Lost {
     Refused,
     /// The connection ended before the response did.
     Reset,
-    /// Nothing, or not all, came in time.
+    /// Nothing, or not all, came before the deadline.
     Timeout,
 }
 

@@ -1,5 +1,5 @@
-//! Who sends what, when: users of a closed loop, arrivals of an open one, phase after phase. It knows no sockets; a transport asks it
-//! what to send and tells it how that ended.
+//! Who sends what, when: users of a closed loop, arrivals of an open one, phase after phase. It knows no sockets; a transport gets
+//! from it what to send and reports how that ended.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -181,7 +181,7 @@ impl<'p> Pacer<'p> {
         }
     }
 
-    /// The next slot that has a request to send by now; its request is chosen. To be asked until it says `None`.
+    /// The next slot that has a request to send by now; its request is chosen. To be called until it returns `None`.
     pub(crate) fn due(&mut self, now: u64) -> Option<u32> {
         while let Some(&Reverse((at, index))) = self.timers.peek() {
             if at > now {

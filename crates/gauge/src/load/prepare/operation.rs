@@ -33,7 +33,7 @@ pub(crate) struct Operation {
     pub(crate) fixed_body: u64,
     pub(crate) expect: Expect,
     pub(crate) captures: Vec<Capture>,
-    /// Whether an answer's body must be kept.
+    /// Whether the body of the response must be kept.
     pub(crate) wants_body: bool,
     /// Where it is a call of gRPC.
     pub(crate) grpc: Option<Arc<Method>>,
@@ -208,7 +208,7 @@ impl Builder {
             )));
         }
 
-        // Values are dealt out in the order in which templates use them; what nothing uses is a mistake worth telling.
+        // Values are drawn in the order in which templates use them; a param that no template uses is reported as a mistake.
         let mut names: Vec<&str> = Vec::new();
         let mut template = |text: &str| {
             Template::parse(text, |name| {
@@ -324,7 +324,7 @@ impl Builder {
         Ok(Capture { index, from, plus: capture.plus, scope: capture.scope })
     }
 
-    /// How many values answers may set.
+    /// How many values responses may set.
     pub(super) fn captures(&self) -> usize {
         self.captures.len()
     }

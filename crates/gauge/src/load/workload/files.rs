@@ -33,7 +33,7 @@ impl de::Visitor<'_> for Scalar {
     }
 }
 
-/// The same where a type is asked for.
+/// The same as a type that implements `Deserialize`.
 pub(crate) struct Text(pub(crate) String);
 
 impl<'de> Deserialize<'de> for Text {

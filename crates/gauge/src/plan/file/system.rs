@@ -107,7 +107,7 @@ pub(crate) struct ProgramFile {
     /// Of a backend: when it is started anew.
     #[serde(default)]
     pub(crate) restart: Option<Restart>,
-    /// Of a backend: run before each turn of a system, when it is not started anew.
+    /// Of a backend: run before the trials of each system in each round, when it is not started anew.
     #[serde(default)]
     pub(crate) reset: Option<Vec<String>>,
     /// Of a backend: URLs that say how many requests and bytes of bodies have reached it.

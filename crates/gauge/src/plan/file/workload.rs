@@ -141,7 +141,7 @@ impl<'de> Deserialize<'de> for EventFile {
         let bytes = match text.strip_suffix('k').map(str::parse::<usize>) {
             _ if text == "default" => Ok(DEFAULT_EVENT),
             Some(Ok(kib)) => Ok(kib * 1024),
-            _ => text.parse().map_err(|_| format!("`{text}` is no size of an event; expected default, 4k, or bytes")),
+            _ => text.parse().map_err(|_| format!("`{text}` is not an event size; expected default, 4k, or bytes")),
         };
         bytes.map(EventFile).map_err(de::Error::custom)
     }

@@ -56,7 +56,7 @@ pub(super) fn page(results: &Results, judgement: &Judgement) -> String {
     // Writing to a string cannot fail, here and in all parts of the page.
     let _ = writeln!(
         html,
-        "<footer>Made by gauge {} from the campaign's raw data; <code>gauge recompute DIR</code> makes it again, byte for byte. This file loads nothing \
+        "<footer>Made by gauge {} from the campaign's raw data; <code>gauge recompute DIR</code> reproduces it, byte for byte. This file loads nothing \
          from anywhere.</footer>\n<script>\n{SCRIPT}</script>\n</body>\n</html>",
         escape(&judgement.gauge)
     );

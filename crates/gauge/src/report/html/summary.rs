@@ -12,7 +12,7 @@ use crate::stats::Estimate;
 
 pub(super) fn write(html: &mut String, page: &Page<'_>) {
     let judgement = page.judgement;
-    let class = if judgement.decision.decided { "answer" } else { "answer undecided" };
+    let class = if judgement.decision.decided { "headline" } else { "headline undecided" };
     let _ = writeln!(
         html,
         "<h2 id=\"ranking\">Ranking</h2>\n<p class=\"{class}\">{}</p>",

@@ -28,7 +28,7 @@ use crate::worker::Worker;
 
 /// No frame with a part of a response is begun while so many bytes wait to be sent.
 const OUTPUT: usize = 64 * 1024;
-/// Rounds of one turn; other connections have their turn then.
+/// Rounds of one poll; then other connections run.
 const ROUNDS: usize = 16;
 /// From the first GOAWAY of a graceful end to the second, if the client does not respond to the PING (RFC 9113 section 6.8).
 const GRACE: Duration = Duration::from_secs(1);
@@ -215,7 +215,7 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
         }
     }
 
-    /// Decodes what was read. False when no more may be read in this turn.
+    /// Decodes what was read. False when no more may be read in this poll.
     fn decode(&mut self, cx: &mut Context<'_>) -> bool {
         loop {
             let input = self.down.buffer.filled();

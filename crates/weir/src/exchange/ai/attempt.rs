@@ -45,7 +45,7 @@ pub(super) struct Turn<'a> {
     pub dropped: Vec<String>,
     /// The model's first choice.
     pub is_first: bool,
-    /// Usage is asked for in a stream whose client did not ask.
+    /// The request gets `include_usage`, which its client did not set.
     pub adds_usage: bool,
     /// The attempt before was not processed by its target: this one goes to a target that was not tried yet.
     pub is_elsewhere: bool,
@@ -60,7 +60,7 @@ pub(super) struct Failed {
     pub error: Error,
     /// What it means for the target.
     pub kind: Option<FailureKind>,
-    /// How long the provider asks to wait.
+    /// How long to wait before a retry, as the provider says.
     pub retry_after: Option<Duration>,
     /// What the provider said, to be passed on when nothing helps.
     pub response: Option<Response>,
@@ -251,7 +251,7 @@ async fn on_connection(
     }
 }
 
-/// Sends the request and brings the response. `Ok` says whether the connection may carry another exchange.
+/// Sends the request and relays the response. `Ok` says whether the connection may carry another exchange.
 async fn converse(
     x: &mut Exchange<'_>,
     call: &Call<'_>,
@@ -348,9 +348,9 @@ pub(super) struct Reply {
     pub lines: Vec<u8>,
     /// It is an event stream.
     pub is_events: bool,
-    /// It has a content coding, which nobody asked for.
+    /// It has a content coding, which the request did not accept.
     pub is_encoded: bool,
-    /// How long the provider asks to wait.
+    /// How long to wait before a retry, as the provider says.
     pub retry_after: Option<Duration>,
     /// When the request was sent.
     pub sent_at: u64,
@@ -408,7 +408,7 @@ pub(super) enum Waited {
 /// Reads more of a response into `up.buffer`, all of which was used up. Ends when the client disconnects.
 ///
 /// # Errors
-/// The client is gone.
+/// The client disconnected.
 pub(super) async fn read_more(
     x: &mut Exchange<'_>,
     call: &Call<'_>,

@@ -66,7 +66,7 @@ pub struct Call<'a> {
     scan: &'a RequestScan,
     /// The method in the path of Gemini's API; `None` for the other APIs.
     method: Option<GeminiMethod>,
-    /// Events are asked for.
+    /// The client requests an event stream.
     streams: bool,
     model: &'a Model,
     model_id: ModelId,
@@ -441,7 +441,7 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
     })
 }
 
-/// Usage is asked for in streams whose client did not ask: it is counted, and taken out again.
+/// Whether the request gets `include_usage`, which its client did not set: the usage is counted, and removed from the stream.
 fn adds_usage(call: &Call<'_>, is_translated: bool) -> bool {
     call.streams
         && !is_translated
@@ -554,7 +554,7 @@ fn message_of(fault: Fault) -> &'static str {
         Fault::QUOTA => "The quota at the providers of the model is used up",
         Fault::OVERLOADED => "The providers of the model are overloaded",
         Fault::RESET => "The provider closed the connection without a response",
-        Fault::SILENT | Fault::NO_CONTENT_IN_TIME => "The providers of the model did not respond in time",
+        Fault::SILENT | Fault::NO_CONTENT_IN_TIME => "The providers of the model did not respond within the timeout",
         Fault::UNAUTHORIZED => "The gateway has no access to the model at its provider",
         Fault::CONTEXT_LENGTH => "The prompt is too long for the model",
         Fault::SERVER_ERROR | Fault::ERROR_BEFORE_CONTENT => "The providers of the model failed",

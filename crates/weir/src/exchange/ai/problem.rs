@@ -53,7 +53,7 @@ impl Problem {
     }
 }
 
-/// Why a call ends before it was answered.
+/// Why a call ends early.
 pub(super) enum Stop {
     /// With an error of the exchange.
     Error(Error),

@@ -1,4 +1,4 @@
-//! What is remembered of a call of a model, for log and metrics. Never prompts, answers or keys.
+//! What is recorded of a call of a model, for log and metrics. Never prompts, responses or keys.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub struct Record {
     pub key: Option<Arc<str>>,
     /// Name of the model at that provider.
     pub served_model: Arc<str>,
-    /// Whether events were asked for.
+    /// Whether the client requested an event stream.
     pub streams: bool,
     /// From sending the request to the first content, in nanoseconds.
     pub first_token_ns: Option<u64>,

@@ -64,8 +64,8 @@ struct Relay<'a> {
 /// Relays a stream, or goes on with the one in `begun`.
 ///
 /// # Errors
-/// Before content, whatever another attempt may mend; later only that the client is gone, or, with what the client has in `begun`, that another
-/// attempt may go on.
+/// Before content, every failure after which another attempt may succeed; later only that the client disconnected, or, with what the client has in
+/// `begun`, that another attempt may go on.
 pub(super) async fn run(
     x: &mut Exchange<'_>,
     call: &Call<'_>,
@@ -263,7 +263,7 @@ impl Relay<'_> {
         }
     }
 
-    /// The end of the stream: complete, an error event, or a fault that another attempt may mend.
+    /// The end of the stream: complete, an error event, or a fault after which another attempt may succeed.
     async fn finish(&mut self, x: &mut Exchange<'_>, end: BodyEnd) -> Result<Option<FailureKind>, Failed> {
         let has_rest = self.splitter.finish().is_some_and(|piece| !piece.bytes.trim_ascii().is_empty());
         // A last event without its blank line says all that it has to say.

@@ -30,7 +30,7 @@ enum End {
     Late,
 }
 
-/// Reads a response that is no stream and passes it on, unless the client has part of another one.
+/// Reads a response that is not a stream and passes it on, unless the client has part of another one.
 ///
 /// # Errors
 /// What is wrong with it.

@@ -1,4 +1,4 @@
-//! What the head of a reply means for the cache, and what becomes of the reply.
+//! What the head of a reply means for the cache, and what happens to the reply.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub struct Keeping {
     head: Arc<Head>,
     /// The reply's body.
     pub intake: Intake,
-    /// What the client gets of it; `None` once it is gone.
+    /// What the client gets of it; `None` once it has disconnected.
     pub delivery: Option<Delivery>,
     /// When the origin must have sent more, in nanoseconds since process start; 0: not known yet.
     pub upstream_due: u64,
@@ -63,13 +63,13 @@ pub(in crate::exchange) enum Received {
     Kept(usize),
     /// The client gets something else.
     Replaced,
-    /// It answers nothing: the request must be sent again without conditions.
+    /// It confirms nothing that is stored: the request must be sent again without conditions.
     Again,
     /// No one wants it.
     Unwanted,
 }
 
-/// Decides what the head of a reply means for the cache, and begins to answer where the reply is kept.
+/// Decides what the head of a reply means for the cache, and begins the response where the reply is kept.
 pub(in crate::exchange) fn receive(
     x: &mut Exchange<'_>,
     snapshot: &Snapshot,
@@ -107,7 +107,7 @@ pub(in crate::exchange) fn receive(
                 Freshened::Stored(terms) => (terms, true),
                 Freshened::NotStored(terms, _) => (terms, false),
             };
-            // The 304 may name other fields in `Vary` than the stored answer did.
+            // The 304 may name other fields in `Vary` than the stored response did.
             let filed = kept.then(|| {
                 let mut names = Vec::new();
                 let _ = rules::vary::write_names(StoredLines(&fields), &mut names);
@@ -174,7 +174,7 @@ pub(in crate::exchange) fn receive(
         }
     };
     let mut names = Vec::new();
-    // What cannot be told apart was not considered fit.
+    // This does not fail: `consider` has refused a `Vary` that no key can represent.
     let _ = rules::vary::write_names(lines, &mut names);
     let (key, varies) = lead.file(&names, &mut x.scratch.key, &x.scratch.request, x.down.buffer.whole());
     let fields = &mut x.scratch.fields;
@@ -230,8 +230,8 @@ fn whole_body<'b>(reply: &ResponseHead, request_was_sent: bool, came: &'b [u8]) 
     }
 }
 
-/// What the answer to a forwarded HEAD says of a stored answer to GET (RFC 9111 section 4.3.5): it is confirmed, or another answer by now.
-/// In mode `ttl` it says nothing: there the time decides.
+/// What the response to a forwarded HEAD says of a stored response to GET (RFC 9111 section 4.3.5): it is confirmed, or the origin has another one by
+/// now. In mode `ttl` it says nothing: there the time decides.
 fn head_says(x: &Exchange<'_>, cache: &Rc<RouteCache>, (lead, get): (&Lead, &Entry), buf: &[u8]) {
     let reply = &x.scratch.response;
     let (policy, lines) = (&cache.policy, LiveLines::new(&reply.fields, buf));
@@ -242,7 +242,7 @@ fn head_says(x: &Exchange<'_>, cache: &Rc<RouteCache>, (lead, get): (&Lead, &Ent
     match update::head_effect(&terms, get.head.fields(), get.body().len() as u64, reply.status, lines) {
         HeadEffect::None => {}
         HeadEffect::Invalidate => {
-            // All that were asked for until then; what this HEAD brings was asked for later.
+            // All that were requested until then; the response to this HEAD was requested later.
             let until_ms = lead.sent_ms.saturating_sub(1).max(get.head.asked_ms);
             change(cache, url_of(&get.head.key), until_ms);
         }
@@ -271,7 +271,7 @@ fn head_says(x: &Exchange<'_>, cache: &Rc<RouteCache>, (lead, get): (&Lead, &Ent
     }
 }
 
-/// What an unsafe method changed is not answered from the cache any more (RFC 9111 section 4.4).
+/// What an unsafe method changed is not served from the cache any more (RFC 9111 section 4.4).
 fn invalidate(x: &Exchange<'_>, cache: &RouteCache, status: u16, reply: LiveLines<'_>) {
     let request = &x.scratch.request;
     if rules::invalidate::is_invalidating(&cache.policy, request.method) {
@@ -284,7 +284,7 @@ fn invalidate(x: &Exchange<'_>, cache: &RouteCache, status: u16, reply: LiveLine
     }
 }
 
-/// The origin has another answer by now, which is not kept: what is stored, in a farther level too, is not used as it is.
+/// The origin has another response by now, which is not kept: what is stored, in L2 too, is not used as it is.
 fn replaced(cache: &RouteCache, stored: &Entry) {
     // Only this one: a newer one may have taken its place.
     cache.cache.state.memory.remove_answer(&stored.head.key, stored);
@@ -293,7 +293,7 @@ fn replaced(cache: &RouteCache, stored: &Entry) {
     }
 }
 
-/// What is stored of a URL and was asked for until then must be confirmed, here and in every gateway that shares the store.
+/// What is stored of a URL and was requested until then must be confirmed, here and in every gateway that shares the store.
 fn change(cache: &RouteCache, url: &[u8], until_ms: u64) {
     cache.cache.state.invalidated.note(url, until_ms);
     if cache.remote.is_some() {
@@ -301,7 +301,7 @@ fn change(cache: &RouteCache, url: &[u8], until_ms: u64) {
     }
 }
 
-/// Keeps a whole answer, here and in a farther level.
+/// Keeps a whole response, in L1 and in L2.
 fn finish(cache: &Rc<RouteCache>, lead: Box<Lead>, entry: &Entry) {
     let primary = cache.remote.is_some().then(|| lead.primary().clone());
     if lead.finish(entry) {

@@ -1,4 +1,4 @@
-//! Answers from the cache, whole or as they come.
+//! Responses from the cache, whole or as they come.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -24,7 +24,7 @@ use crate::worker::snapshot::Snapshot;
 /// What the gateway calls itself in `Cache-Status`.
 const NAME: &[u8] = b"weir";
 
-/// Answers from a whole entry.
+/// Responds from a whole entry.
 pub(super) async fn serve(
     x: &mut Exchange<'_>,
     cache: &RouteCache,
@@ -35,7 +35,7 @@ pub(super) async fn serve(
 ) -> Result<(), Error> {
     x.skip_body();
     let lines = LiveLines::new(&x.scratch.request.fields, x.down.buffer.whole());
-    // A stored answer to HEAD has no body, but knows the length of one.
+    // A stored response to HEAD has no body, but knows the length of one.
     let length = match entry.head.class {
         Class::Head => entry.head.length,
         Class::Get | Class::Post => Some(entry.body().len() as u64),
@@ -73,7 +73,7 @@ pub(super) async fn serve(
     Ok(())
 }
 
-/// Writes the head of an answer whose body is still on its way.
+/// Writes the head of a response whose body is still on its way.
 pub(super) fn begin_delivery(
     x: &mut Exchange<'_>,
     cache: &RouteCache,
@@ -141,7 +141,7 @@ fn write_head(
     x.log.status = status;
 }
 
-/// Appends what the client of an answer that goes through as it is learns of the cache.
+/// Appends what the client of a response that is forwarded as it is learns of the cache.
 pub(in crate::exchange) fn tell(out: &mut Vec<u8>, told: Option<Outcome>, snapshot: &Snapshot, route: RouteId) {
     if let (Some(outcome), Some(cache)) = (told, &snapshot.routes[route.0].cache) {
         // `X-Cache` is for what was cacheable.
@@ -150,7 +150,7 @@ pub(in crate::exchange) fn tell(out: &mut Vec<u8>, told: Option<Outcome>, snapsh
     }
 }
 
-/// Brings the rest of an answer to the client.
+/// Writes the rest of a response to the client.
 pub(super) async fn deliver(x: &mut Exchange<'_>, mut delivery: Delivery) -> Result<(), Error> {
     let idle = x.snapshot.config().server.body_idle_timeout;
     let mut was_blocked = false;
@@ -161,7 +161,7 @@ pub(super) async fn deliver(x: &mut Exchange<'_>, mut delivery: Delivery) -> Res
         }
         let is_blocked = delivery.is_blocked(&x.down.out);
         if progress || is_blocked != was_blocked {
-            // Who waits for the origin waits as long as the one who asked it.
+            // While the client waits for the origin, only the deadline of the exchange that fetches counts.
             x.down.deadline.set(if is_blocked { idle } else { None });
             was_blocked = is_blocked;
         }

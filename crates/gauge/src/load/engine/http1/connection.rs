@@ -1,4 +1,4 @@
-//! One connection: the request that is being written, the answer that is being read.
+//! One connection: the request that is being written, the response that is being read.
 
 mod websocket;
 
@@ -19,7 +19,7 @@ use crate::load::prepare::{Operation, Prepared, Secure};
 pub(in crate::load::engine) use websocket::Notes;
 use websocket::Session;
 
-/// Most bytes of an answer that are kept for captures.
+/// Most bytes of a response that are kept for captures.
 const KEEP: usize = 16 * 1024 * 1024;
 
 /// What carries an exchange.
@@ -33,7 +33,7 @@ pub(super) enum Socket {
 #[derive(Debug, Default)]
 pub(super) struct Connection {
     pub(super) socket: Option<Socket>,
-    /// Counts the sockets, so that events of an earlier one are told apart.
+    /// Counts the sockets, so that events of an earlier one can be recognized.
     generation: u32,
     /// When the attempt began; 0 when it is open.
     opening_since: u64,
@@ -55,9 +55,9 @@ pub(super) struct Connection {
     body: Option<BodyDecoder>,
     keep_alive: bool,
     pub(super) status: u16,
-    /// Whether the answer is one to count apart.
+    /// Whether the response is one that is counted separately.
     pub(super) marked: bool,
-    /// Bytes of the answer so far.
+    /// Bytes of the response so far.
     pub(super) received: u64,
     /// Where responses are event streams.
     pub(super) stream_seen: Option<Stream>,
@@ -70,7 +70,7 @@ pub(super) struct Connection {
     kept_body: Vec<u8>,
 }
 
-/// How far an answer is.
+/// How much of a response has come.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     More,
@@ -120,7 +120,7 @@ impl Connection {
         self.opening_since > 0
     }
 
-    /// Asks whether the attempt succeeded; how long it took.
+    /// Checks whether the attempt succeeded, and returns how long it took.
     pub(super) fn opened(&mut self) -> io::Result<u64> {
         if let Some(Socket::Plain(stream)) = &self.socket
             && let Some(error) = stream.take_error()?
@@ -181,7 +181,7 @@ impl Connection {
         }
     }
 
-    /// Whether an answer is awaited.
+    /// Whether a response is awaited.
     pub(super) fn is_active(&self) -> bool {
         self.active
     }
@@ -252,7 +252,7 @@ impl Connection {
         Ok(Written::All)
     }
 
-    /// Takes in bytes of the answer.
+    /// Takes in bytes of the response.
     pub(super) fn feed(
         &mut self,
         bytes: &[u8],
@@ -309,7 +309,7 @@ impl Connection {
         }
     }
 
-    /// The head of the answer, which is at `at`; its body follows.
+    /// The head of the response, which is at `at`; its body follows.
     fn take(
         &mut self,
         head: &ResponseHead,
@@ -364,7 +364,7 @@ impl Connection {
                         BodyEvent::Data(_) => {}
                         // The decoder has taken in all there was.
                         BodyEvent::NeedMore => return Progress::More,
-                        // Bytes that nobody asked for: the next answer would begin in the wrong place.
+                        // Bytes beyond the end of the response: the next one would begin in the wrong place.
                         BodyEvent::End if !bytes.is_empty() => return Progress::Bad,
                         BodyEvent::End => return Progress::Done,
                     }
@@ -419,7 +419,7 @@ impl Connection {
         self.session = None;
     }
 
-    /// Shows the kept answer: a look-up of header fields, and the body.
+    /// Shows the kept response: a look-up of header fields, and the body.
     pub(super) fn with_answer<'a>(&'a self, show: impl FnOnce(&dyn Fn(&str) -> Option<&'a [u8]>, &'a [u8])) {
         let mut head = ResponseHead::default();
         let parsed = head.parse(&self.kept_head, 0, self.kept_head.len(), h1::Method::Get, &Limits::default()).is_ok();
