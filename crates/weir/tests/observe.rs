@@ -320,7 +320,7 @@ fn server_timing_says_where_the_time_went_to_those_who_may_know() {
     let start = |who: &str, trusted: &str| {
         let yaml = format!(
             "listen: 127.0.0.1:0\nworkers: 1\nserver_timing: {who}\ntrusted_proxies: [{trusted}]\n\
-             upstreams: {{app: {{targets: [{}]}}}}\ncaches: {{c: {{}}}}\n\
+             upstreams: {{app: {{targets: [{}]}}}}\ncaches: {{c: {{mode: http}}}}\n\
              routes:\n  - {{match: {{path: /c/*}}, upstream: app, cache: c}}\n  - {{match: {{path: /*}}, upstream: app}}\n",
             slow.url()
         );

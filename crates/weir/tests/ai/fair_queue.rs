@@ -18,6 +18,15 @@ struct Rig {
     folder: TempDir,
 }
 
+/// Sets a flag when it is dropped.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
 impl Rig {
     fn start(queue: &str) -> Rig {
         let provider = Provider::start();
@@ -64,13 +73,15 @@ impl Rig {
 
     fn queue(&self, what: &str) -> u64 {
         let upstreams: Value = serde_json::from_str(self.weir.admin_get("/upstreams").text()).unwrap();
-        upstreams["upstreams"][0]["queue"][what].as_u64().unwrap()
+        upstreams[0]["queue"][what].as_u64().unwrap()
     }
 
     /// Keeps calling with this key from so many threads while `during` runs; returns how many calls were served then.
     fn beside<R>(&self, key: &str, threads: usize, during: impl FnOnce(&AtomicU32) -> R) -> R {
         let (is_over, served) = (AtomicBool::new(false), AtomicU32::new(0));
         std::thread::scope(|scope| {
+            // Also where something panics, or the threads would go on without end.
+            let _over = Over(&is_over);
             for _ in 0..threads {
                 scope.spawn(|| {
                     while !is_over.load(SeqCst) {
@@ -81,9 +92,7 @@ impl Rig {
                 });
             }
             wait::until(DEADLINE, "the others wait", || self.waiting() > threads as u64 / 3);
-            let result = during(&served);
-            is_over.store(true, SeqCst);
-            result
+            during(&served)
         })
     }
 }
@@ -109,7 +118,10 @@ fn a_full_queue_is_for_others_too() {
     let statuses = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..20 {
-            scope.spawn(|| statuses.lock().unwrap().push(rig.call(&busy, &[]).status));
+            scope.spawn(|| {
+                let status = rig.call(&busy, &[]).status;
+                statuses.lock().unwrap().push(status);
+            });
         }
         wait::until(DEADLINE, "the queue is full", || rig.queue("refused") > 0);
         for _ in 0..5 {

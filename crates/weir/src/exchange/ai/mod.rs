@@ -494,10 +494,12 @@ async fn give_up(x: &mut Exchange<'_>, call: &Call<'_>, failed: Failed) -> Resul
     };
     // No target to be had is the gateway's to say.
     let reason = failed.error.reason;
-    if matches!(reason, Reason::Unavailable | Reason::QueueFull | Reason::QueueTooLong | Reason::QueueTimeout) {
+    let is_full = matches!(reason, Reason::QueueFull | Reason::QueueTooLong | Reason::QueueTimeout);
+    if is_full || reason == Reason::Unavailable {
         status = own_status;
     }
     let message = match (rule.status, failed.message.is_empty()) {
+        _ if is_full => "The model is at its limit".to_owned(),
         (0, false) => failed.message.clone(),
         _ => message_of(fault).to_owned(),
     };
@@ -516,6 +518,7 @@ async fn give_up(x: &mut Exchange<'_>, call: &Call<'_>, failed: Failed) -> Resul
         _ => None,
     };
     let code = match (rule.code, status) {
+        _ if is_full => reason.label(),
         ("", _) if fault == Fault::CONTENT_FILTER => "content_filter",
         ("", 400..=499) => "invalid_request",
         ("", _) => "upstream_error",

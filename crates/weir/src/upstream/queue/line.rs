@@ -3,7 +3,8 @@
 //! Three classes of priority, and in each of them tenants that share what is served by what their requests cost. A higher class goes first, except for one
 //! turn in [`ONE_IN`] while a lower one waits, so that none starves. Within a class the order is self-clocked fair queueing (Golestani, "A self-clocked
 //! fair queueing scheme for broadband applications", INFOCOM 1994): the first request of each tenant has a finish tag, that of the request served last plus
-//! its own cost, and the lowest tag is next. Only first requests have tags: what leaves without having been served costs its tenant nothing.
+//! its own cost, and the lowest tag is next. Only first requests have tags: what leaves without having been served costs its tenant nothing. Of equal tags
+//! that of a tenant that has just come is lower, so that one with a request at a time waits for one of the others, not for two.
 //!
 //! With one tenant, one class and no cost, all of this is first come, first served.
 
@@ -52,16 +53,25 @@ struct Class<T> {
     /// Finish tag of the request that was served last.
     now: u64,
     tenants: HashMap<u64, Tenant<T>>,
-    /// The first request of each tenant: finish tag, number, tenant.
-    firsts: BTreeSet<(u64, u64, u64)>,
+    /// The first request of each tenant.
+    firsts: BTreeSet<First>,
     length: usize,
     cost: u64,
 }
 
+/// The first request of a tenant, in the order of turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct First {
+    finish: u64,
+    /// The tenant had waited before this request was its first.
+    goes_on: bool,
+    number: u64,
+    tenant: u64,
+}
+
 #[derive(Debug)]
 struct Tenant<T> {
-    /// Finish tag of the first.
-    finish: u64,
+    first: First,
     cost: u64,
     waiters: VecDeque<Waiter<T>>,
 }
@@ -103,7 +113,7 @@ impl<T> Line<T> {
     /// Who is next. Nothing changes: the same until somebody enters, leaves or is served.
     pub(super) fn first(&self) -> Option<(Place, &T)> {
         let (priority, class) = self.next_class()?;
-        let &(_, number, tenant) = class.firsts.first()?;
+        let &First { number, tenant, .. } = class.firsts.first()?;
         let waiter = class.tenants.get(&tenant)?.waiters.front()?;
         Some((Place { priority, tenant, number }, &waiter.value))
     }
@@ -186,28 +196,29 @@ impl<T> Class<T> {
                 one.waiters.push_back(waiter);
             }
             None => {
-                let finish = self.now.saturating_add(cost);
-                self.firsts.insert((finish, number, tenant));
-                self.tenants.insert(tenant, Tenant { finish, cost, waiters: VecDeque::from([waiter]) });
+                let first = First { finish: self.now.saturating_add(cost), goes_on: false, number, tenant };
+                self.firsts.insert(first);
+                self.tenants.insert(tenant, Tenant { first, cost, waiters: VecDeque::from([waiter]) });
             }
         }
     }
 
     fn serve(&mut self) -> Option<(T, u64)> {
-        let &(finish, number, tenant) = self.firsts.first()?;
+        let &First { finish, number, tenant, .. } = self.firsts.first()?;
         self.now = finish;
-        self.take(tenant, number, finish).map(|waiter| (waiter.value, waiter.cost))
+        self.take(tenant, number, (finish, true)).map(|waiter| (waiter.value, waiter.cost))
     }
 
     fn leave(&mut self, place: Place) -> Option<T> {
         let one = self.tenants.get(&place.tenant)?;
         // Where the tag of a first one began is where that of the next one begins.
-        let start = one.finish.saturating_sub(one.waiters.front()?.cost);
-        self.take(place.tenant, place.number, start).map(|waiter| waiter.value)
+        let start = one.first.finish.saturating_sub(one.waiters.front()?.cost);
+        let goes_on = one.first.goes_on;
+        self.take(place.tenant, place.number, (start, goes_on)).map(|waiter| waiter.value)
     }
 
     /// Takes out one of a tenant. If it was the first, the tag of the next one begins at `start`.
-    fn take(&mut self, tenant: u64, number: u64, start: u64) -> Option<Waiter<T>> {
+    fn take(&mut self, tenant: u64, number: u64, (start, goes_on): (u64, bool)) -> Option<Waiter<T>> {
         let one = self.tenants.get_mut(&tenant)?;
         let position = one.waiters.binary_search_by_key(&number, |waiter| waiter.number).ok()?;
         let waiter = one.waiters.remove(position)?;
@@ -215,11 +226,12 @@ impl<T> Class<T> {
         self.cost = self.cost.saturating_sub(waiter.cost);
         self.length -= 1;
         if position == 0 {
-            self.firsts.remove(&(one.finish, number, tenant));
+            self.firsts.remove(&one.first);
             match one.waiters.front() {
                 Some(next) => {
-                    one.finish = start.saturating_add(next.cost);
-                    self.firsts.insert((one.finish, next.number, tenant));
+                    let finish = start.saturating_add(next.cost);
+                    one.first = First { finish, goes_on, number: next.number, tenant };
+                    self.firsts.insert(one.first);
                 }
                 None => drop(self.tenants.remove(&tenant)),
             }

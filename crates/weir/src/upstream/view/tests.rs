@@ -239,7 +239,7 @@ async fn a_target_that_was_not_reached_is_not_tried_again() {
         let rig = Rig::new(bounded);
         let (first, second) = (rig.lease(), rig.lease());
         let tried = [first.target().id()];
-        let wait = rig.view().wait_for_untried(&tried);
+        let wait = rig.view().wait_for_untried(Turn::default(), &tried);
         drop(first);
         tokio::task::yield_now().await;
         let other = second.target().id();
