@@ -10,7 +10,7 @@ use auth::Priority;
 /// A field by which clients lower the class of a request. What its key says is the highest.
 const PRIORITY: &[u8] = b"x-weir-priority";
 
-/// Its turn at an upstream: nothing to tell it by where first come is first served. `model` is the AI model that it calls, and `cost` what is told of a turn.
+/// Its turn at an upstream; the default one where the queue is first come, first served. `model` is the AI model that it calls, `cost` what serving it costs.
 pub(super) fn turn(
     x: &Exchange<'_>,
     snapshot: &Snapshot,

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 /// What is known after fewer turns is chance.
 const ENOUGH: u32 = 16;
-/// Share of the past that a turn leaves: about the last 32 turns count.
+/// Share of the past that remains after a dispatch: about the last 32 count.
 const KEPT: f64 = 1.0 - 1.0 / 32.0;
 /// After so long without a request that waits, nothing is known.
 const STALE: Duration = Duration::from_secs(60);
@@ -14,7 +14,7 @@ const STALE: Duration = Duration::from_secs(60);
 /// Cost that is served in a second, while requests wait.
 #[derive(Debug, Default)]
 pub(super) struct Drain {
-    /// When the last turn was, or the line began.
+    /// When the last request was served, or the line began.
     since: Option<Instant>,
     cost: f64,
     seconds: f64,

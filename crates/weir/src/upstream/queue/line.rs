@@ -22,7 +22,7 @@ const CLASSES: usize = Priority::ALL.len();
 pub struct Turn {
     /// Its class.
     pub priority: Priority,
-    /// With whom it shares a turn: equal for requests of one tenant.
+    /// Equal for requests of one tenant.
     pub tenant: u64,
     /// What serving it costs, in tokens of AI models or as 1.
     pub cost: u64,

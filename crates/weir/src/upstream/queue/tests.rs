@@ -297,7 +297,7 @@ async fn who_would_wait_too_long_is_told_at_once() {
     }
     assert!((8..=10).contains(&refused), "{refused}");
     assert_eq!(rig.upstream().snapshot().queue.expect("a queue").too_long, refused);
-    // Another tenant has its turn after as much as it asks for, and a higher class before all.
+    // Another tenant is served after as much as its own cost, and a higher class before all.
     let mut other = Box::pin(rig.view().wait(of_tenant(2, 100)));
     assert!(futures_poll(&mut other).await.is_none());
     let urgent = Turn { priority: Priority::Interactive, ..of_tenant(1, 100) };

@@ -129,7 +129,7 @@ fn what_is_served_before_is_what_is_not_behind() {
     }
     line.enter(standard(2, 4), ());
     line.enter(turn(Priority::Batch, 1, 1000), ());
-    // All of the higher class; of the first tenant as much as it asks for itself; all of the second.
+    // All of the higher class; of the first tenant as much as its own cost; all of the second.
     assert_eq!(line.cost_before(&standard(3, 30)), 7 + 30 + 4);
     // Behind its own.
     assert_eq!(line.cost_before(&standard(1, 30)), 7 + 100 + 4);
