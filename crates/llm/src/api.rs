@@ -11,10 +11,18 @@ pub enum Api {
     Responses,
     /// OpenAI `POST /v1/embeddings`.
     Embeddings,
-    /// Anthropic `POST /v1/messages`.
+    /// Anthropic `POST /v1/messages` and `/v1/messages/count_tokens`.
     Messages,
     /// Gemini `POST /v1beta/models/{model}:generateContent`, `:streamGenerateContent` and `:countTokens`.
     Gemini,
+}
+
+/// Anthropic's path for counting the tokens of a prompt.
+const MESSAGES_COUNT: &str = "/v1/messages/count_tokens";
+
+/// Whether a request path without its query only counts the tokens of a prompt; none are generated.
+pub fn counts_tokens(path: &str) -> bool {
+    path == MESSAGES_COUNT || GeminiMethod::of_path(path).is_some_and(|(_, method)| method == GeminiMethod::Count)
 }
 
 /// The method in a path of Gemini's API, which has no other place for it.
@@ -72,7 +80,7 @@ impl Api {
             "/v1/completions" => Api::Completions,
             "/v1/responses" => Api::Responses,
             "/v1/embeddings" => Api::Embeddings,
-            "/v1/messages" => Api::Messages,
+            "/v1/messages" | MESSAGES_COUNT => Api::Messages,
             _ => GeminiMethod::of_path(path).map(|_| Api::Gemini)?,
         })
     }

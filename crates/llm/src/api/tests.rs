@@ -1,4 +1,4 @@
-use super::{Api, Family, GeminiMethod};
+use super::{Api, Family, GeminiMethod, counts_tokens};
 
 #[test]
 fn a_path_names_its_api() {
@@ -8,6 +8,8 @@ fn a_path_names_its_api() {
         ("/v1/responses", Some(Api::Responses)),
         ("/v1/embeddings", Some(Api::Embeddings)),
         ("/v1/messages", Some(Api::Messages)),
+        ("/v1/messages/count_tokens", Some(Api::Messages)),
+        ("/v1/messages/batches", None),
         ("/v1beta/models/gemini-2.5-pro:generateContent", Some(Api::Gemini)),
         ("/v1beta/models/gemini-2.5-pro:streamGenerateContent", Some(Api::Gemini)),
         ("/v1/models/gemini-2.5-pro:generateContent", Some(Api::Gemini)),
@@ -22,6 +24,10 @@ fn a_path_names_its_api() {
     ] {
         assert_eq!(Api::of_path(path), api, "{path}");
     }
+    for path in ["/v1/messages/count_tokens", "/v1beta/models/a:countTokens", "/v1/models/a:countTokens"] {
+        assert!(counts_tokens(path), "{path}");
+    }
+    assert!(!counts_tokens("/v1/messages") && !counts_tokens("/v1beta/models/a:generateContent"));
     let named = GeminiMethod::of_path("/v1beta/models/a:b:streamGenerateContent");
     assert_eq!(named, Some(("a:b", GeminiMethod::Stream)));
     assert_eq!(Api::Messages.family(), Family::Anthropic);

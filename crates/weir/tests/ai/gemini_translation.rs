@@ -426,7 +426,6 @@ fn what_has_no_equivalent_is_refused_and_named() {
     let unsafe_prompt = json!({"contents": [], "safetySettings": []});
     for (method, body, member) in [
         ("generateContent", &unsafe_prompt, "'safetySettings'"),
-        ("countTokens", &prompt(), "'countTokens'"),
         // An array is passed as bytes only.
         ("streamGenerateContent", &prompt(), "alt=sse"),
     ] {

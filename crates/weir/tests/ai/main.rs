@@ -3,6 +3,7 @@
 mod budgets;
 mod cache;
 mod client;
+mod count;
 mod fair_queue;
 mod faults;
 mod gemini;

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 
 use auth::Identity;
 use h1::{Known, RequestHead};
-use llm::api::GeminiMethod;
 
 use super::super::{Exchange, changed};
 use super::Call;
@@ -22,7 +21,7 @@ pub(super) fn key_of(x: &Exchange<'_>, call: &Call<'_>, cache: &RouteCache) -> O
     let calls = settings.calls()?;
     let (head, buf) = (&x.scratch.request, x.down.buffer.whole());
     // It counts tokens, and generates nothing.
-    if call.method == Some(GeminiMethod::Count) || forbids_storing(head, buf) {
+    if call.counts || forbids_storing(head, buf) {
         return None;
     }
     if llm::cache_key::bypass(call.api, call.scan, call.body, calls.any_temperature).is_some() {

@@ -5,6 +5,7 @@ mod attempt;
 mod budget;
 mod cache_key;
 mod cached;
+mod count;
 mod guard;
 mod heartbeat;
 mod models;
@@ -68,6 +69,8 @@ pub struct Call<'a> {
     method: Option<GeminiMethod>,
     /// The client requests an event stream.
     streams: bool,
+    /// Tokens are counted, none are generated: the call uses none.
+    counts: bool,
     model: &'a Model,
     model_id: ModelId,
     /// Estimated input tokens.
@@ -90,7 +93,7 @@ impl Call<'_> {
 
     /// Tokens are counted, none are generated: the call uses none.
     fn counts_only(&self) -> bool {
-        self.method == Some(GeminiMethod::Count)
+        self.counts
     }
 }
 
@@ -126,7 +129,7 @@ async fn serve(
             return Err(Reason::MethodNotAllowed.into());
         }
         Operation::Unknown => {
-            let detail = "AI routes serve /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/responses, /v1/messages, /v1/models, and of Gemini's API /v1beta/models with :generateContent, :streamGenerateContent and :countTokens";
+            let detail = "AI routes serve /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/responses, /v1/messages, /v1/messages/count_tokens, /v1/models, and of Gemini's API /v1beta/models with :generateContent, :streamGenerateContent and :countTokens";
             return Err(Error::new(Reason::NotFound, detail).into());
         }
     }
@@ -153,15 +156,19 @@ async fn serve(
         let message = "`previous_response_id`, `conversation` and `background` need a model with one candidate, because one provider has the state";
         return Err(Problem::request("unsupported_state", message, None).into());
     }
+    let counts = llm::api::counts_tokens(std::str::from_utf8(&x.scratch.path).unwrap_or_default());
     let streams = match method {
         Some(method) => method == GeminiMethod::Stream && request::wants_events(x),
-        None => found.stream(&body) && api != Api::Embeddings,
+        None => found.stream(&body) && api != Api::Embeddings && !counts,
     };
     let estimate = state.ratio(model_id).estimate(&PromptSize::from(&found));
     let mut record = Record::new(api, (model_id, model.name.clone()), streams);
     record.estimate = estimate;
     record.redacted = redacted.total();
     x.ai = Some(Box::new(record));
+    if counts && !count::is_served(config, model, api) {
+        return count::estimated(x, api, estimate).await;
+    }
     let total = model.total.map_or(u64::MAX, |total| x.log.started_ns.saturating_add(nanos(total)));
     let scan = &found;
     let call = Call {
@@ -172,6 +179,7 @@ async fn serve(
         scan,
         method,
         streams,
+        counts,
         model,
         model_id,
         estimate,
@@ -179,8 +187,7 @@ async fn serve(
         lead: None,
         heartbeat: action.heartbeat.filter(|_| streams),
         // Embeddings and counts of tokens say nothing.
-        guard: guard::of(action, Moment::After)
-            .filter(|_| api != Api::Embeddings && method != Some(GeminiMethod::Count)),
+        guard: guard::of(action, Moment::After).filter(|_| api != Api::Embeddings && !counts),
     };
     if let Some(guard) = guard::of(action, Moment::Before) {
         guard::check(&body)?;

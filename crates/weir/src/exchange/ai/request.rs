@@ -143,6 +143,7 @@ pub(super) fn write_head(
             let own = if call.streams { GeminiMethod::Stream } else { GeminiMethod::Generate };
             write_gemini_operation(out, &turn.candidate.model, call.method.unwrap_or(own));
         }
+        Api::Messages if call.counts => out.extend_from_slice(b"/messages/count_tokens"),
         api => out.extend_from_slice(operation(api).as_bytes()),
     }
     write_query(out, changed::query(x.changed.as_deref(), head, buf).filter(|_| turn.api == call.api));

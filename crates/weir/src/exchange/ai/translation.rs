@@ -35,8 +35,10 @@ pub(super) fn egress(api: Api, family: Family) -> Option<Api> {
 /// A member that has no equivalent there.
 pub(super) fn request(call: &Call<'_>, egress: Api, candidate: &Candidate) -> Result<(Vec<u8>, Vec<String>), Refused> {
     let only_same = |member: &str, reason| Err(Refused { member: member.to_owned(), reason });
+    if call.counts {
+        return only_same("messages", "tokens are counted by providers with the API of the request only");
+    }
     match call.method {
-        Some(GeminiMethod::Count) => return only_same("countTokens", "the provider's API has no equivalent"),
         Some(GeminiMethod::Stream) if !call.streams => {
             return only_same("streamGenerateContent", "an array is not translated; use `alt=sse`");
         }

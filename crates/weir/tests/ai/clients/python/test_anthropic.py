@@ -113,9 +113,13 @@ def test_refusals_of_the_gateway_are_final():
         patient.messages.create(model="o", max_tokens=64, messages=PROMPT, extra_body={"top_k": 5})
     with pytest.raises(anthropic.AuthenticationError):
         client.with_options(api_key="wrong").messages.create(model="a", max_tokens=64, messages=PROMPT)
-    # Not served yet: docs/ai.md says so.
-    with pytest.raises(anthropic.NotFoundError):
-        client.messages.count_tokens(model="a", messages=PROMPT)
+
+
+def test_tokens_are_counted_or_estimated():
+    for model, is_estimate in [("a", False), ("o", True)]:
+        counted = client.messages.with_raw_response.count_tokens(model=model, messages=PROMPT)
+        assert counted.parse().input_tokens > 0
+        assert (counted.headers.get("X-Weir-Estimate") == "true") == is_estimate
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

@@ -1,0 +1,31 @@
+//! Counts of tokens where no provider of the model has the client's API: the gateway's own estimate, marked as one.
+
+use h1::encode;
+use llm::Api;
+use llm::api::Family;
+use serde_json::json;
+
+use super::super::Exchange;
+use super::problem::Stop;
+use crate::config::{Config, Model};
+use crate::http::reply::Prepared;
+
+/// Whether a provider of the model can count for a client of this API.
+pub(super) fn is_served(config: &Config, model: &Model, api: Api) -> bool {
+    model.candidates.iter().any(|candidate| config.providers[candidate.provider.0].family == api.family())
+}
+
+/// Responds with the estimate.
+///
+/// # Errors
+/// The client does not take the response.
+pub(super) async fn estimated(x: &mut Exchange<'_>, api: Api, estimate: u64) -> Result<(), Stop> {
+    let document = match api.family() {
+        Family::Gemini => json!({"totalTokens": estimate}),
+        Family::Anthropic | Family::OpenAi => json!({"input_tokens": estimate}),
+    };
+    let mut fields = Vec::new();
+    encode::field(&mut fields, b"X-Weir-Estimate", b"true");
+    x.answer(&Prepared::new(200, Some("application/json"), &fields, document.to_string().as_bytes())).await?;
+    Ok(())
+}

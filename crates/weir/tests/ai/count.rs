@@ -1,0 +1,56 @@
+//! Counts of tokens: by the provider with the client's API, otherwise the gateway's estimate.
+
+use serde_json::{Value, json};
+use testkit::Weir;
+
+use crate::client::{Received, post};
+use crate::rig::{Provider, gateway};
+
+const MODELS: &str = "  claude: {candidates: [{provider: claude, model: sim-tokens5}]}\n  \
+                      gpt: {candidates: [{provider: openai, model: sim-tokens3}]}\n  \
+                      both: {candidates: [{provider: openai, model: sim-tokens3}, {provider: claude, model: sim-tokens5}]}\n  \
+                      dead: {candidates: [{provider: claude, model: sim-f5}], attempts: 1}\n";
+
+fn count(weir: &Weir, model: &str, words: usize) -> Received {
+    let content = "word ".repeat(words);
+    let body = json!({"model": model, "messages": [{"role": "user", "content": content}]});
+    post(weir.addr(), "/v1/messages/count_tokens", &body.to_string())
+}
+
+fn estimate(received: &Received) -> (u64, bool) {
+    assert_eq!(received.status, 200, "{}", received.text());
+    let tokens = received.json()["input_tokens"].as_u64().expect("a number");
+    (tokens, received.field("x-weir-estimate") == Some("true"))
+}
+
+#[test]
+fn a_provider_with_the_api_counts_and_the_gateway_estimates_for_others() {
+    let provider = Provider::start();
+    // Counts are no use of tokens: more of them pass than the limit has tokens.
+    let top = "limits: {day: {unit: tokens, algorithm: fixed_window, quota: 2000, window: day, key: global}}\n";
+    let weir = gateway(&provider, top, MODELS, ", limits: [day]");
+    for _ in 0..3 {
+        assert!(!estimate(&count(&weir, "claude", 1000)).1);
+        assert!(!estimate(&count(&weir, "both", 1000)).1, "the second candidate can count");
+        let (tokens, is_estimate) = estimate(&count(&weir, "gpt", 1000));
+        assert!(is_estimate && (900..=1700).contains(&tokens), "{tokens}");
+    }
+    assert_eq!((provider.calls("sim-tokens5"), provider.calls("sim-tokens3")), (6, 0));
+    let metrics = weir.admin_get("/metrics");
+    let generated = metrics.text().lines().filter(|line| line.starts_with("weir_ai_tokens_total"));
+    assert_eq!(generated.collect::<Vec<_>>(), [""; 0]);
+}
+
+#[test]
+fn faults_and_wrong_requests_have_the_form_of_the_api() {
+    let provider = Provider::start();
+    let weir = gateway(&provider, "", MODELS, "");
+    let error = |received: &Received| -> (u16, Value) { (received.status, received.json()["error"]["type"].clone()) };
+    assert_eq!(error(&count(&weir, "none-such", 1)), (404, json!("not_found_error")));
+    let (status, _) = error(&count(&weir, "dead", 1));
+    assert!((500..=503).contains(&status), "{status}");
+    let wrong = post(weir.addr(), "/v1/messages/count_tokens", "{\"model\": \"claude\"");
+    assert_eq!(error(&wrong), (400, json!("invalid_request_error")));
+    let got = crate::client::send(weir.addr(), "GET", "/v1/messages/count_tokens", &[], "");
+    assert_eq!(got.status, 405);
+}
