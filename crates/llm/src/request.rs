@@ -6,6 +6,7 @@
 mod edit;
 mod error;
 mod member;
+mod prefill;
 mod prefix;
 mod scan;
 mod strings;
@@ -13,6 +14,7 @@ mod strings;
 pub use edit::{Edit, Edits, Wanted};
 pub use error::{Defect, RequestError};
 pub use member::Member;
+pub use prefill::{Prefill, prefilled};
 pub use prefix::{BLOCK_BYTES, MAX_BLOCKS, PrefixHashes};
 pub use scan::{RequestScan, scan};
 pub use strings::StringsOf;

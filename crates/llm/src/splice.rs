@@ -177,18 +177,38 @@ impl Splice {
         !self.is_opaque
     }
 
-    /// Another response begins.
-    pub fn restart(&mut self) {
+    /// The text that the client has, if it has nothing else of the response, and not its end: what a model may be told to go on with.
+    pub fn plain_text(&self) -> Option<&str> {
+        match self.before.as_ref().unwrap_or(&self.parts) {
+            Parts::Chat(chat) if !self.is_opaque => chat.plain_text(),
+            _ => None,
+        }
+    }
+
+    /// Another response begins, which does not repeat this one but goes on behind its [text](Self::plain_text).
+    pub fn restart_behind(&mut self) {
+        self.begin();
+        if let Parts::Chat(chat) = &mut self.parts {
+            chat.restart_behind();
+        }
+    }
+
+    fn begin(&mut self) {
         self.is_repeated = true;
         // What was held the client does not have.
         if let Some(before) = self.before.take() {
             self.parts = before;
         }
-        self.before = Some(self.parts.clone());
         self.events = 0;
         self.held = Vec::new();
         self.has_gone_on = false;
         self.event = Some(Vec::new());
+    }
+
+    /// Another response begins.
+    pub fn restart(&mut self) {
+        self.begin();
+        self.before = Some(self.parts.clone());
         match &mut self.parts {
             Parts::Chat(chat) => chat.restart(),
             Parts::Messages(messages) => messages.restart(),

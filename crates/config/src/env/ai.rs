@@ -33,6 +33,7 @@ pub(super) fn models() -> Map<raw::Model> {
             weight: NonZeroU32::MIN,
             context: None,
             max_output: None,
+            prefill: OrNone::None,
         })
     };
     let second = NonZeroU32::MIN.saturating_add(1);

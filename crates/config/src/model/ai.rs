@@ -88,6 +88,8 @@ pub enum Recover {
     None,
     /// Another attempt repeats it and goes on.
     Splice,
+    /// Another attempt goes on with its text where it can, and repeats it otherwise.
+    Continue,
 }
 
 /// A further name of a model.
@@ -129,6 +131,8 @@ pub struct Candidate {
     pub context: Option<u64>,
     /// Output tokens that it gives at most.
     pub max_output: Option<u64>,
+    /// How it is told to go on with a message of the assistant.
+    pub prefill: Option<llm::request::Prefill>,
     /// What it costs, where the file of prices says so.
     pub price: Option<llm::money::Price>,
 }

@@ -171,6 +171,21 @@ pub enum Recover {
     /// The request is sent again. What repeats the text that the client has, byte for byte, is withheld; what comes behind it goes on. An error event
     /// where the text differs.
     Splice,
+    /// The model is told to go on with the text that the client has, where the candidate has `prefill` and the text is all that there is; otherwise as
+    /// `splice`.
+    Continue,
+}
+
+/// How the server of a candidate is told to go on with the last message, which is the assistant's.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Prefill {
+    /// By that message alone (llama.cpp).
+    Assistant,
+    /// By `prefix: true` in it (Mistral, DeepSeek).
+    Prefix,
+    /// By `continue_final_message: true` and `add_generation_prompt: false` in the request (vLLM, SGLang).
+    ContinueFinalMessage,
 }
 
 impl Model {
@@ -215,6 +230,9 @@ pub struct Candidate {
     /// Output tokens that the model gives at most; needed to serve clients of other APIs from Anthropic's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output: Option<NonZeroU32>,
+    /// Whether the model goes on with a last message of the assistant, and how its server is told to; for `recover: continue`.
+    #[serde(default)]
+    pub prefill: OrNone<Prefill>,
 }
 
 /// Deadlines of a model; that of connecting is the upstream's.

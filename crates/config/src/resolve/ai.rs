@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use llm::api::Family;
+use llm::request::Prefill;
 
 use super::authorizer::Place;
 use super::headers::may_edit;
@@ -141,6 +142,13 @@ impl Resolver<'_> {
             recover: match raw.recover {
                 OrNone::None => Recover::None,
                 OrNone::Some(raw::Recover::Splice) => Recover::Splice,
+                OrNone::Some(raw::Recover::Continue) => {
+                    if raw.candidates.iter().all(|candidate| candidate.prefill.is_none()) {
+                        let message = "`recover: continue` needs a candidate with `prefill`, which says how its server goes on with a text";
+                        self.problem(raw.candidates.origin, message);
+                    }
+                    Recover::Continue
+                }
             },
             first_token: time(&raw.timeouts.first_token),
             token_idle: time(&raw.timeouts.token_idle),
@@ -158,6 +166,11 @@ impl Resolver<'_> {
             weight: raw.weight.get(),
             context: raw.context.map(|tokens| u64::from(tokens.get())),
             max_output: raw.max_output.map(|tokens| u64::from(tokens.get())),
+            prefill: raw.prefill.as_option().map(|prefill| match prefill {
+                raw::Prefill::Assistant => Prefill::Assistant,
+                raw::Prefill::Prefix => Prefill::Prefix,
+                raw::Prefill::ContinueFinalMessage => Prefill::ContinueFinalMessage,
+            }),
             price: self.price(&raw.provider, &raw.model),
         }
     }

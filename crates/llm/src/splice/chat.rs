@@ -97,6 +97,29 @@ impl Chat {
         }
     }
 
+    /// The text of the response, if the client has nothing else of it, and not its end.
+    pub(super) fn plain_text(&self) -> Option<&str> {
+        let (index, choice) = self.choices.iter().next().filter(|_| self.choices.len() == 1 && !self.has_usage)?;
+        let mut text = None;
+        for (path, member) in &choice.members {
+            match (path.as_str(), member) {
+                ("delta.role", Member::Fixed { .. }) => {}
+                ("delta.content" | "text", Member::Text(content)) => text = Some(content.as_str()),
+                _ => return None,
+            }
+        }
+        text.filter(|text| *index == 0 && choice.end.is_none() && !text.is_empty())
+    }
+
+    /// Another response begins, with what comes behind the text of this one.
+    pub(super) fn restart_behind(&mut self) {
+        for choice in self.choices.values_mut() {
+            choice.has_ended = false;
+            choice.missing = 0;
+            choice.members.values_mut().for_each(Member::restart_behind);
+        }
+    }
+
     pub(super) fn has_caught_up(&self) -> bool {
         self.choices.values().all(|choice| choice.missing == 0 && choice.has_ended == choice.end.is_some())
     }
@@ -258,6 +281,14 @@ impl Member {
         match self {
             Member::Text(text) => !text.has_caught_up(),
             Member::Fixed { was_repeated, .. } | Member::Id { was_repeated, .. } => !was_repeated,
+        }
+    }
+
+    /// Another response begins, with what comes behind this.
+    fn restart_behind(&mut self) {
+        match self {
+            Member::Text(text) => text.restart_behind(),
+            Member::Fixed { was_repeated, .. } | Member::Id { was_repeated, .. } => *was_repeated = true,
         }
     }
 

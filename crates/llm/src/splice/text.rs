@@ -24,6 +24,16 @@ impl Text {
         Ok(new)
     }
 
+    /// All that the client has.
+    pub(super) fn as_str(&self) -> &str {
+        &self.has
+    }
+
+    /// Another response begins, with what comes behind this text.
+    pub(super) fn restart_behind(&mut self) {
+        self.at = self.has.len();
+    }
+
     /// Whether all of it was repeated.
     pub(super) fn has_caught_up(&self) -> bool {
         self.at == self.has.len()

@@ -144,6 +144,7 @@ impl Rig {
              models:\n  chat: {{candidates: [{{provider: p, model: real}}], {timeouts}}}\n  \
              claude: {{candidates: [{{provider: q, model: real, max_output: 100}}], {timeouts}}}\n  \
              once: {{candidates: [{{provider: p, model: real}}], attempts: 1, {timeouts}}}\n  \
+             go: {{candidates: [{{provider: p, model: real, prefill: continue_final_message}}], recover: continue, timeouts: {{token_idle: 500ms}}}}\n  \
              off: {{candidates: [{{provider: p, model: real}}]}}\n  \
              pair: {{candidates: [{{provider: p, model: real}}, {{provider: r, model: real, tier: 2, max_output: 100}}], {timeouts}}}\n\
              routes:\n  - {{name: ai, match: {{path: /v1/*}}, ai: {{}}{route}}}\n",
@@ -406,4 +407,67 @@ fn those_who_share_a_call_have_one_response_that_is_not_stored() {
     assert_eq!((verdict, requests), (Verdict::Complete, 0), "{}", received.text());
     let (received, verdict, requests) = rig.call("claude", &[breaks(5, End::Cut), Plan { text: "Other", ..WHOLE }]);
     assert_eq!((verdict, requests), (Verdict::ErrorEvent, 2), "{}", received.text());
+}
+
+/// A model that can is told to go on with the text, once or twice, and repeats nothing; whatever it is told, the client has one response.
+#[test]
+fn a_model_goes_on_with_the_text() {
+    let rig = Rig::usual();
+    let rest = |events: usize| {
+        let (at, _) = TEXT.char_indices().nth(5 * (events - 1)).unwrap();
+        &TEXT[at..]
+    };
+    for end in [End::Cut, End::Proper, End::Stall, End::Error("overloaded_error")] {
+        rig.targets.iter().for_each(Upstream::forget);
+        let (received, verdict, requests) = rig.call("go", &[breaks(4, end), Plan { text: rest(4), cut: 7, ..WHOLE }]);
+        let text = received.text();
+        assert_eq!((verdict, requests), (Verdict::Complete, 2), "{end:?} {text}");
+        assert_eq!(text.matches(": weir-recovered\n\n").count(), 1, "{text}");
+        assert_eq!(text.matches("\"role\"").count(), 1, "{text}");
+        let ids: std::collections::BTreeSet<&str> =
+            text.split("\"id\":\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+        assert_eq!(ids.len(), 1, "the first id stays: {text}");
+        let bodies: Vec<Value> = rig
+            .targets
+            .iter()
+            .flat_map(Upstream::requests)
+            .map(|request| serde_json::from_slice(&request.body).unwrap())
+            .filter(|body: &Value| body["continue_final_message"] == true)
+            .collect();
+        let [body] = &bodies[..] else { panic!("one of the two: {bodies:?}") };
+        let said: String = TEXT.chars().take(15).collect();
+        assert_eq!(body["messages"][1], json!({"role": "assistant", "content": said}));
+        assert_eq!(
+            (&body["add_generation_prompt"], &body["max_tokens"], &body["model"]),
+            (&json!(false), &json!(47), &json!("real"))
+        );
+    }
+    // What the provider counted of the last attempt, and what the client had before.
+    assert_eq!(rig.line(4)["tokens_out"], 8 + 3);
+    let twice = [breaks(3, End::Cut), Plan { text: rest(3), ..breaks(4, End::Cut) }, Plan { text: rest(6), ..WHOLE }];
+    let (received, verdict, requests) = rig.call("go", &twice);
+    assert_eq!((verdict, requests), (Verdict::Complete, 3), "{}", received.text());
+    // An end before any further text is one.
+    let (received, verdict, _) = rig.call("go", &[breaks(4, End::Cut), Plan { text: "", ..WHOLE }]);
+    assert!(received.text().contains("[DONE]") && verdict != Verdict::ErrorEvent, "{}", received.text());
+    let (received, verdict, requests) = rig.call("go", &[breaks(4, End::Cut), breaks(0, End::Status(400))]);
+    assert_eq!((verdict, requests), (Verdict::ErrorEvent, 2), "{}", received.text());
+}
+
+/// A response that is to be JSON is repeated: a text that two attempts have written might be none.
+#[test]
+fn where_a_text_cannot_be_gone_on_with_it_is_repeated() {
+    let rig = Rig::usual();
+    *rig.plans.lock().unwrap() = [breaks(4, End::Cut), WHOLE].into();
+    let mut asked: Value = serde_json::from_str(&body("go")).unwrap();
+    asked["response_format"] = json!({"type": "json_object"});
+    let received = send(rig.weir.addr(), "POST", CHAT, &[("Content-Type", "application/json")], &asked.to_string());
+    assert_eq!(judge(CHAT, true, &received), Verdict::Complete, "{}", received.text());
+    assert!(!received.text().contains("weir-recovered"));
+    assert!(
+        rig.targets
+            .iter()
+            .flat_map(Upstream::requests)
+            .all(|request| !request.body.windows(9).any(|nine| nine == b"assistant"))
+    );
 }

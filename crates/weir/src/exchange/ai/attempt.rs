@@ -259,7 +259,7 @@ async fn converse(
     (lease, up): (&mut Lease, &mut UpstreamSide),
     begun: &mut Option<Box<Begun>>,
 ) -> Result<bool, Failed> {
-    write_request(x, call, turn, lease, up);
+    write_request(x, call, turn, (lease, up), begun.as_deref_mut());
     if let Some(record) = &mut x.ai {
         record.was_sent = true;
     }
@@ -320,9 +320,27 @@ async fn converse(
     Ok(ended.is_clean && may_reuse)
 }
 
-fn write_request(x: &mut Exchange<'_>, call: &Call<'_>, turn: &Turn<'_>, lease: &Lease, up: &mut UpstreamSide) {
+fn write_request(
+    x: &mut Exchange<'_>,
+    call: &Call<'_>,
+    turn: &Turn<'_>,
+    (lease, up): (&Lease, &mut UpstreamSide),
+    begun: Option<&mut Begun>,
+) {
     let target = lease.target();
     let place = (&**target.base_path(), target.authority().map_or("localhost", |authority| authority));
+    if let Some(begun) = begun
+        && let Some(body) = begun.request(call, turn)
+        && let Ok(scan) = llm::request::scan(&body)
+    {
+        // The client has a part of what it may get.
+        let max_output = scan.max_output(&body).map(|most| most.saturating_sub(begun.delivered).max(1));
+        let wanted = Wanted { model: Some(&*turn.candidate.model), include_usage: turn.adds_usage, max_output };
+        let body = Edits::of(&scan, &body, &wanted).apply(&body);
+        request::write_head(x, call, turn, place, body.len(), &mut up.out.bytes);
+        up.out.bytes.extend_from_slice(&body);
+        return;
+    }
     if let Some(body) = turn.translated {
         request::write_head(x, call, turn, place, body.len(), &mut up.out.bytes);
         up.out.bytes.extend_from_slice(body);

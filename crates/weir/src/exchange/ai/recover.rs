@@ -1,5 +1,5 @@
 //! Streams that break off after content, where the model has `recover: splice`: another attempt repeats what the client has, which is withheld, and
-//! goes on from there (`llm::splice`).
+//! goes on from there (`llm::splice`). With `recover: continue` a model that can is told to go on with the text instead (`llm::request::prefilled`).
 //!
 //! ```text
 //! first attempt ---- breaks off ----> another target, else the next candidate, the same target last
@@ -11,11 +11,12 @@
 use h1::BodyKind;
 use llm::error::ApiError;
 use llm::fault::{self, Fault};
+use llm::request::prefilled;
 use llm::splice::{Differs, Splice};
 use llm::stream::Failure;
 
 use super::super::{Answer, Exchange};
-use super::attempt::Failed;
+use super::attempt::{Failed, Turn};
 use super::problem::Stop;
 use super::record::Served;
 use super::shared::hand_on;
@@ -34,6 +35,8 @@ pub(super) struct Begun {
     pub framing: BodyKind,
     /// Attempts that went on with it.
     times: u32,
+    /// The attempt on its way was told to go on with the text: it repeats nothing.
+    goes_on_behind: bool,
     /// Events with content that the client has, about.
     pub delivered: u64,
     /// Why it broke off first.
@@ -63,7 +66,7 @@ pub(super) struct Broken {
 impl Begun {
     /// For the first attempt; `None` if nothing could go on with it.
     pub(super) fn watch(call: &Call<'_>, framing: BodyKind) -> Option<Box<Self>> {
-        if call.model.recover != Recover::Splice {
+        if call.model.recover == Recover::None {
             return None;
         }
         let splice = Splice::new(call.api)?;
@@ -71,6 +74,7 @@ impl Begun {
             splice,
             framing,
             times: 0,
+            goes_on_behind: false,
             delivered: 0,
             broken: None,
             served: None,
@@ -81,10 +85,25 @@ impl Begun {
         }))
     }
 
+    /// The request of an attempt that is told to go on with the text; `None` if it must repeat it.
+    pub(super) fn request(&mut self, call: &Call<'_>, turn: &Turn<'_>) -> Option<Vec<u8>> {
+        let is_wanted = call.model.recover == Recover::Continue && turn.translated.is_none();
+        let prefill = turn.candidate.prefill.filter(|_| is_wanted);
+        let request =
+            prefill.zip(self.splice.plain_text()).and_then(|(how, text)| prefilled(call.api, call.body, text, how));
+        self.goes_on_behind = request.is_some();
+        request
+    }
+
     /// Another attempt has a stream, which must go on with this one.
     pub(super) fn restart(&mut self) {
         self.times += 1;
-        self.splice.restart();
+        if self.goes_on_behind { self.splice.restart_behind() } else { self.splice.restart() }
+    }
+
+    /// Whether the attempt on its way goes on behind the text, and so repeats none of it.
+    pub(super) fn goes_on_behind(&self) -> bool {
+        self.goes_on_behind && self.times > 0
     }
 
     /// Whether an attempt goes on with what another one began.

@@ -78,6 +78,10 @@ pub(super) async fn run(
     let mut goes_on = begun.take();
     if let Some(begun) = &mut goes_on {
         begun.restart();
+        if begun.goes_on_behind() {
+            // A reader of the stream may know where another response begins.
+            x.put(begun.framing, b": weir-recovered\n\n");
+        }
     }
     let framing = match &goes_on {
         Some(begun) => begun.framing,
@@ -386,7 +390,11 @@ impl Relay<'_> {
 
     /// Events with content that the client has, about; those that repeat others are not counted again.
     fn delivered(&self) -> u64 {
-        self.delivered.max(self.begun.as_ref().map_or(0, |begun| begun.delivered))
+        match &self.begun {
+            None => self.delivered,
+            Some(begun) if begun.goes_on_behind() => begun.delivered.saturating_add(self.delivered),
+            Some(begun) => self.delivered.max(begun.delivered),
+        }
     }
 
     /// Writes what there is for the client. A call whose client has disconnected costs what was delivered until now.
@@ -410,6 +418,11 @@ impl Relay<'_> {
             && self.is_begun
         {
             record.count(self.state.usage(), self.turn.api, self.delivered(), is_complete);
+            // What the provider reports is of this attempt only.
+            let before = self.begun.as_ref().filter(|begun| begun.goes_on_behind()).map_or(0, |begun| begun.delivered);
+            if let (Some([_, output, _]), false) = (&mut record.tokens, record.estimated) {
+                *output = output.saturating_add(before);
+            }
             // Between the pieces of this attempt; what a stream waited for another one is no pace of a model.
             let first = record.first_token_ns.filter(|_| !self.is_repeated()).map(|first| self.reply.sent_at + first);
             let lasted = first.map(|first| self.content_ns.saturating_sub(first));
