@@ -1,7 +1,7 @@
 //! What must hold for every input: shared by fuzz targets and by the test that runs their corpus.
 
 use llm::Api;
-use llm::request::{Edits, PrefixHashes, Wanted, scan};
+use llm::request::{Edits, PrefixHashes, Prefill, Wanted, prefilled, scan};
 use llm::splice::Splice;
 use llm::stream::{BodyEnd, EventReader, EventSplitter, Outcome, StreamState};
 use llm::translate::{
@@ -21,6 +21,16 @@ pub fn request(body: &[u8]) {
     assert_eq!(again.model(&after).as_deref(), Some("served"));
     assert!(Edits::of(&again, &after, &wanted).is_empty());
     assert!(PrefixHashes::of(&request, body, None, 0).as_slice().len() <= body.len() / 512);
+    for (api, prefill) in [
+        (Api::Chat, Prefill::ContinueFinalMessage),
+        (Api::Chat, Prefill::Prefix),
+        (Api::Completions, Prefill::Assistant),
+    ] {
+        let Some(filled) = prefilled(api, body, "a \"text\"\n", prefill) else { continue };
+        let after = scan(&filled).expect("a text keeps a body readable");
+        assert_eq!(after.messages, request.messages + u32::from(api == Api::Chat));
+        assert_eq!(after.model(&filled), request.model(body));
+    }
 }
 
 /// Keys of the response cache: what has one is JSON, what means the same has the same, and what does not has another.
