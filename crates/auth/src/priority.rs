@@ -29,9 +29,9 @@ impl Priority {
         }
     }
 
-    /// The class of this name.
+    /// The class of this name, in any case.
     #[must_use]
     pub fn of_name(name: &[u8]) -> Option<Self> {
-        Self::ALL.into_iter().find(|class| class.name().as_bytes() == name)
+        Self::ALL.into_iter().find(|class| name.eq_ignore_ascii_case(class.name().as_bytes()))
     }
 }

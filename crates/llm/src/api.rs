@@ -11,6 +11,10 @@ pub enum Api {
     Responses,
     /// OpenAI `POST /v1/embeddings`.
     Embeddings,
+    /// OpenAI `POST /v1/moderations`.
+    Moderations,
+    /// OpenAI `POST /v1/images/generations`.
+    Images,
     /// Anthropic `POST /v1/messages` and `/v1/messages/count_tokens`.
     Messages,
     /// Gemini `POST /v1beta/models/{model}:generateContent`, `:streamGenerateContent` and `:countTokens`.
@@ -70,8 +74,21 @@ pub enum Family {
 
 impl Api {
     /// All of them, for tables and tests.
-    pub const ALL: [Api; 6] =
-        [Api::Chat, Api::Completions, Api::Responses, Api::Embeddings, Api::Messages, Api::Gemini];
+    pub const ALL: [Api; 8] = [
+        Api::Chat,
+        Api::Completions,
+        Api::Responses,
+        Api::Embeddings,
+        Api::Moderations,
+        Api::Images,
+        Api::Messages,
+        Api::Gemini,
+    ];
+
+    /// Whether a model generates text, which may be a stream; otherwise a response is one document.
+    pub fn generates_text(self) -> bool {
+        !matches!(self, Api::Embeddings | Api::Moderations | Api::Images)
+    }
 
     /// The API that a request path without its query belongs to; the model is in the path for Gemini.
     pub fn of_path(path: &str) -> Option<Api> {
@@ -80,6 +97,8 @@ impl Api {
             "/v1/completions" => Api::Completions,
             "/v1/responses" => Api::Responses,
             "/v1/embeddings" => Api::Embeddings,
+            "/v1/moderations" => Api::Moderations,
+            "/v1/images/generations" => Api::Images,
             "/v1/messages" | MESSAGES_COUNT => Api::Messages,
             _ => GeminiMethod::of_path(path).map(|_| Api::Gemini)?,
         })
@@ -92,6 +111,8 @@ impl Api {
             Api::Completions => "completions",
             Api::Responses => "responses",
             Api::Embeddings => "embeddings",
+            Api::Moderations => "moderations",
+            Api::Images => "images",
             Api::Messages => "messages",
             Api::Gemini => "gemini",
         }

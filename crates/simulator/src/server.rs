@@ -18,6 +18,8 @@ pub(crate) enum Api {
     Completions,
     Responses,
     Embeddings,
+    Moderations,
+    Images,
     Messages,
     Gemini,
 }
@@ -164,6 +166,8 @@ fn respond(request: &Request, ledger: &Ledger) -> Vec<Step> {
         ("POST", "/v1/completions") => call(Api::Completions, None, "", request, ledger),
         ("POST", "/v1/responses") => call(Api::Responses, None, "", request, ledger),
         ("POST", "/v1/embeddings") => call(Api::Embeddings, None, "", request, ledger),
+        ("POST", "/v1/moderations") => call(Api::Moderations, None, "", request, ledger),
+        ("POST", "/v1/images/generations") => call(Api::Images, None, "", request, ledger),
         ("POST", "/v1/messages") => call(Api::Messages, None, "", request, ledger),
         ("POST", "/v1/messages/count_tokens") => call(Api::Messages, None, "count", request, ledger),
         ("POST", path) => match path.strip_prefix("/v1beta/models/").and_then(|rest| rest.rsplit_once(':')) {
@@ -215,6 +219,9 @@ fn call(api: Api, model: Option<&str>, method: &str, request: &Request, ledger: 
         ledger.reported(content.input, 0);
         return fault::whole(api, &scenario, openai::embeddings(model, &body, content.input));
     }
+    if matches!(api, Api::Moderations | Api::Images) {
+        return fault::whole(api, &scenario, openai::document(api == Api::Moderations, model));
+    }
     let streams = body["stream"] == true || method == "streamGenerateContent";
     if content.usage {
         ledger.reported(content.input, content.output());
@@ -228,7 +235,7 @@ fn call(api: Api, model: Option<&str>, method: &str, request: &Request, ledger: 
             Api::Messages => anthropic::events(&content),
             Api::Gemini if request.query.contains("alt=sse") => gemini::events(&content),
             Api::Gemini => return fault::whole(api, &scenario, json!([gemini::response(&content)])),
-            Api::Embeddings => Vec::new(),
+            Api::Embeddings | Api::Moderations | Api::Images => Vec::new(),
         };
         return fault::stream(api, &scenario, events);
     }

@@ -60,6 +60,9 @@ fn path_policy(raw: &PathPolicy) -> path::Policy {
     }
 }
 
+/// Bytes of the path of a Unix socket (unix(7)).
+const LONGEST_SOCKET: usize = 107;
+
 impl Resolver<'_> {
     pub(super) fn admin(&mut self) -> Option<SocketAddr> {
         let file = self.file;
@@ -136,11 +139,20 @@ impl Resolver<'_> {
                 AccessLogTarget::Stdout
             }
             path => match path.strip_prefix("syslog+unix:") {
-                Some(socket) if socket.starts_with('/') => AccessLogTarget::Syslog(PathBuf::from(socket)),
+                Some(socket) if socket.starts_with('/') && socket.len() <= LONGEST_SOCKET => {
+                    AccessLogTarget::Syslog(PathBuf::from(socket))
+                }
                 Some(_) => {
                     self.problem(
                         log.path.origin,
-                        "`syslog+unix:` needs the absolute path of a socket, such as `syslog+unix:/dev/log`",
+                        "`syslog+unix:` needs the absolute path of a socket, of 107 bytes at most, such as `syslog+unix:/dev/log`",
+                    );
+                    AccessLogTarget::Stdout
+                }
+                None if path.starts_with("syslog+") => {
+                    self.problem(
+                        log.path.origin,
+                        "syslog is reached over a socket of this machine only: `syslog+unix:/dev/log`",
                     );
                     AccessLogTarget::Stdout
                 }

@@ -85,14 +85,9 @@ impl RequestScan {
 
     /// Requested output tokens, in tokens per choice.
     pub fn max_output(&self, body: &[u8]) -> Option<u64> {
-        self.max_output_member().and_then(|member| self.number(member, body))
-    }
-
-    /// The member that limits the output.
-    pub fn max_output_member(&self) -> Option<Member> {
-        [Member::MaxCompletionTokens, Member::MaxTokens, Member::MaxOutputTokens, Member::ConfigMaxOutputTokens]
-            .into_iter()
-            .find(|member| self.value(*member).is_some())
+        let members =
+            [Member::MaxCompletionTokens, Member::MaxTokens, Member::MaxOutputTokens, Member::ConfigMaxOutputTokens];
+        members.into_iter().filter_map(|member| self.number(member, body)).max()
     }
 
     /// Whether the response depends on state that lies with one provider.

@@ -184,8 +184,9 @@ impl ResponseReader {
         if facts.end_reason.is_some() {
             facts.content = true;
         }
-        if self.api == Api::Embeddings {
+        if !self.api.generates_text() {
             // a response without choices and end reasons
+            facts.content |= self.api != Api::Embeddings && !facts.malformed && facts.error.is_none();
             facts.ended = u128::from(facts.content);
             facts.choices = facts.ended;
         }

@@ -1,7 +1,7 @@
 //! What must hold for every input: shared by fuzz targets and by the test that runs their corpus.
 
 use llm::Api;
-use llm::request::{Edits, PrefixHashes, Prefill, Wanted, prefilled, scan};
+use llm::request::{Edits, Prefill, PrefixHashes, Wanted, prefilled, scan};
 use llm::splice::Splice;
 use llm::stream::{BodyEnd, EventReader, EventSplitter, Outcome, StreamState};
 use llm::translate::{

@@ -225,6 +225,15 @@ pub fn embeddings(model: &str, request: &Value, input_tokens: u64) -> Value {
     json!({"object": "list", "data": data, "model": model, "usage": {"prompt_tokens": input_tokens, "total_tokens": input_tokens}})
 }
 
+/// A document without text of a model: what a moderation found, or an image.
+pub fn document(is_moderation: bool, model: &str) -> Value {
+    if is_moderation {
+        let found = json!({"flagged": false, "categories": {"violence": false}, "category_scores": {"violence": 0.01}});
+        return json!({"id": "modr-sim", "model": model, "results": [found]});
+    }
+    json!({"created": CREATED, "data": [{"b64_json": "iVBORw0KGgo="}]})
+}
+
 /// The list of models.
 pub fn models() -> Value {
     json!({"object": "list", "data": [{"id": "sim", "object": "model", "created": CREATED, "owned_by": "simulator"}]})

@@ -162,7 +162,11 @@ pub(super) async fn run_leg(
             plan.metrics.error(error.reason);
         }
         match fallback {
-            Some(fallback) if may_fall_back => position = fallback,
+            Some(fallback) if may_fall_back => {
+                // What one upstream said of its queue is not for the error of another.
+                x.retry_after = None;
+                position = fallback;
+            }
             _ if x.spared.is_some() => return x.send_spared(error).await,
             _ => return Err(error),
         }
@@ -187,7 +191,7 @@ async fn try_upstream(x: &mut Exchange<'_>, plan: &Plan<'_>) -> Result<(), (Erro
             Pick::Unavailable => return Err((Reason::Unavailable.into(), true)),
             Pick::Busy => {
                 x.stalls.change(Stall::Gateway);
-                let turn = turn(x, plan.snapshot, plan.choice.upstream, None, || 1);
+                let turn = turn(x, plan.snapshot, plan.choice.upstream, None, plan.total_due, || 1);
                 let place = plan.view.wait_for_untried(turn, &x.scratch.tried);
                 wait(x, place, plan.total_due).await?
             }
@@ -240,6 +244,9 @@ async fn try_upstream(x: &mut Exchange<'_>, plan: &Plan<'_>) -> Result<(), (Erro
     }
 }
 
+/// Seconds after which a client may come again at the latest, however long the line is.
+const LONGEST_RETRY_AFTER: u64 = 3600;
+
 /// Waits in the upstream's queue, as long as the client does.
 pub(super) async fn wait(
     x: &mut Exchange<'_>,
@@ -254,7 +261,7 @@ pub(super) async fn wait(
             return Poll::Ready(result.map_err(|error| match error {
                 WaitError::QueueFull => (Reason::QueueFull.into(), true),
                 WaitError::TooLong(time) => {
-                    x.retry_after = Some(time.as_secs().saturating_add(1));
+                    x.retry_after = Some(time.as_secs().saturating_add(1).min(LONGEST_RETRY_AFTER));
                     (Reason::QueueTooLong.into(), true)
                 }
                 WaitError::TimedOut => (Reason::QueueTimeout.into(), true),

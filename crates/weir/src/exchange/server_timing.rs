@@ -18,6 +18,14 @@ impl Exchange<'_> {
             ServerTiming::Trusted | ServerTiming::All => {}
         }
         let total = clock::turn_ns().saturating_sub(self.log.started_ns);
+        let is_stored = matches!(self.log.cache, Some("hit" | "stale" | "revalidated"));
+        if self.log.attempts == 0 && !is_stored {
+            // The call was made by another exchange, whose times are not those of this client.
+            out.extend_from_slice(b"Server-Timing: total");
+            duration(&mut out, total);
+            self.end_server_timing(&mut out);
+            return out;
+        }
         let (client, upstream, queue) = (self.stalls.client_ns(), self.stalls.upstream_ns(), self.log.queue_ns);
         let own = total.saturating_sub(client).saturating_sub(upstream).saturating_sub(queue);
         out.extend_from_slice(b"Server-Timing: gw");
@@ -30,12 +38,16 @@ impl Exchange<'_> {
             out.extend_from_slice(b", queue");
             duration(&mut out, queue);
         }
+        self.end_server_timing(&mut out);
+        out
+    }
+
+    fn end_server_timing(&self, out: &mut Vec<u8>) {
         if let Some(result) = self.log.cache {
             out.extend_from_slice(b", cache;desc=");
             out.extend_from_slice(result.as_bytes());
         }
-        encode::end_field(&mut out);
-        out
+        encode::end_field(out);
     }
 }
 

@@ -1,8 +1,11 @@
 //! Whose turn a request takes in a queue, and what it costs.
 
+use std::time::Duration;
+
 use super::Exchange;
 use crate::config::UpstreamId;
 use crate::policy::limit::Asked;
+use crate::runtime::clock;
 use crate::upstream::Turn;
 use crate::worker::snapshot::Snapshot;
 use auth::Priority;
@@ -10,12 +13,16 @@ use auth::Priority;
 /// A field by which clients lower the class of a request. What its key says is the highest.
 const PRIORITY: &[u8] = b"x-weir-priority";
 
+/// A call costs no more than this: one with an absurd number of tokens would otherwise put its tenant, and sums, beyond all others.
+const MOST: u64 = 1 << 24;
+
 /// Its turn at an upstream; the default one where the queue is first come, first served. `model` is the AI model that it calls, `cost` what serving it costs.
 pub(super) fn turn(
     x: &Exchange<'_>,
     snapshot: &Snapshot,
     upstream: UpstreamId,
     model: Option<&str>,
+    total_due: u64,
     cost: impl FnOnce() -> u64,
 ) -> Turn {
     let config = snapshot.config();
@@ -38,6 +45,7 @@ pub(super) fn turn(
     Turn {
         priority: lowered.map_or(own, |lowered| lowered.max(own)),
         tenant: snapshot.limits.shared.tenant(&fair.key, &asked),
-        cost: cost().max(1),
+        cost: cost().clamp(1, MOST),
+        left: (total_due < u64::MAX).then(|| Duration::from_nanos(total_due.saturating_sub(clock::turn_ns()))),
     }
 }

@@ -106,11 +106,27 @@ impl Queue {
             let result = match grant {
                 Grant::Lease(lease) => Ok(lease),
                 Grant::Unavailable => Err(WaitError::Unavailable),
-                Grant::Full => break,
+                Grant::Full if first.tried.is_empty() => break,
+                // What is free is where it was tried: others may go there.
+                Grant::Full => match find(&[]) {
+                    Grant::Lease(lease) => {
+                        let Some(other) = line.serve_where(|waiter| waiter.tried.is_empty()) else {
+                            spare = Some(lease);
+                            break;
+                        };
+                        drain.served(now);
+                        self.waits.observe(other.priority, now.saturating_duration_since(other.since));
+                        if let Err(Ok(lease)) = other.give.send(Ok(lease)) {
+                            spare = Some(lease);
+                        }
+                        continue;
+                    }
+                    _ => break,
+                },
             };
-            let Some((first, cost)) = line.serve() else { break };
+            let Some(first) = line.serve() else { break };
             if result.is_ok() {
-                drain.served(cost, now);
+                drain.served(now);
                 self.waits.observe(first.priority, now.saturating_duration_since(first.since));
             }
             if let Err(Ok(lease)) = first.give.send(result) {
@@ -183,7 +199,7 @@ fn enter(
         if line.len() >= spec.size {
             queue.refused.fetch_add(1, Ordering::Relaxed);
             // One of those who wait has less right to a place, or this one has none.
-            let out = if is_fair { line.give_up_for(&turn) } else { None };
+            let out = if is_fair { line.give_up_for(&turn, spec.size) } else { None };
             drop(out.ok_or(WaitError::QueueFull)?.give.send(Err(WaitError::QueueFull)));
         }
         let place = line.enter(turn, Waiter { give, priority: turn.priority, since: now, tried });
@@ -196,12 +212,13 @@ fn enter(
     Ok((Waiting { upstream, place, given }, spec.timeout))
 }
 
-/// How long a request would wait, if that is longer than it may.
+/// How long a request would wait, if that is longer than it may, and than what is left for the exchange.
 fn time_before(line: &Line<Waiter>, drain: &Drain, turn: &Turn, timeout: Duration, now: Instant) -> Option<Duration> {
-    let is_long = |cost| drain.time_for(cost, now).filter(|time| *time > timeout);
+    let most = turn.left.map_or(timeout, |left| left.min(timeout));
+    let is_long = |requests| drain.time_for(requests, now).filter(|time| *time > most);
     // Tenants are looked at only where it may matter.
-    is_long(line.cost_before_at_most(turn))?;
-    is_long(line.cost_before(turn))
+    is_long(line.served_before_at_most(turn))?;
+    is_long(line.served_before(turn))
 }
 
 /// A request in line.

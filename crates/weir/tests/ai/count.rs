@@ -54,3 +54,33 @@ fn faults_and_wrong_requests_have_the_form_of_the_api() {
     let got = crate::client::send(weir.addr(), "GET", "/v1/messages/count_tokens", &[], "");
     assert_eq!(got.status, 405);
 }
+
+/// Documents that are no text: the provider's, byte for byte, at the price of a request and without tokens of output.
+#[test]
+fn moderations_and_images_are_forwarded() {
+    let provider = Provider::start();
+    let weir = gateway(&provider, "", MODELS, "");
+    for (path, body, member) in [
+        ("/v1/moderations", json!({"model": "gpt", "input": "hello", "unknown": 1.50}), "results"),
+        ("/v1/images/generations", json!({"model": "gpt", "prompt": "a fox", "size": "256x256"}), "data"),
+    ] {
+        let received = post(weir.addr(), path, &body.to_string());
+        assert_eq!(received.status, 200, "{path} {}", received.text());
+        assert!(received.json()[member].is_array(), "{}", received.text());
+        let mut to_claude = body.clone();
+        to_claude["model"] = "claude".into();
+        let refused = post(weir.addr(), path, &to_claude.to_string());
+        assert_eq!((refused.status, &refused.json()["error"]["code"]), (400, &json!("unsupported_api")), "{path}");
+    }
+    assert_eq!((provider.calls("sim-tokens3"), provider.calls("sim-tokens5")), (2, 0));
+    let metrics = weir.admin_get("/metrics");
+    let attempts: Vec<&str> =
+        metrics.text().lines().filter(|line| line.starts_with("weir_ai_attempts_total{")).collect();
+    assert!(
+        attempts.len() == 1 && attempts[0].contains("fault=\"none\"") && attempts[0].ends_with(" 2"),
+        "{attempts:?}"
+    );
+    let events = json!({"model": "gpt", "prompt": "a fox", "stream": true});
+    let refused = post(weir.addr(), "/v1/images/generations", &events.to_string());
+    assert_eq!((refused.status, &refused.json()["error"]["param"]), (400, &json!("stream")));
+}

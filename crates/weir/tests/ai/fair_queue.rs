@@ -29,6 +29,11 @@ impl Drop for Over<'_> {
 
 impl Rig {
     fn start(queue: &str) -> Rig {
+        Rig::with(queue, "")
+    }
+
+    /// `model`: further keys of the model.
+    fn with(queue: &str, model: &str) -> Rig {
         let provider = Provider::start();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("keys.yaml");
@@ -38,7 +43,7 @@ impl Rig {
              auth: {{keys: {{api_key: {{in: [bearer], store: {{file: {}}}}}}}}}\n\
              upstreams: {{sim: {{targets: [\"http://{}\"], max_in_flight: 1, queue: {{order: fair, {queue}}}}}}}\n\
              providers: {{sim: {{api: openai, upstream: sim}}}}\n\
-             models: {{m: {{candidates: [{{provider: sim, model: sim-first50}}], attempts: 1}}}}\n\
+             models: {{m: {{candidates: [{{provider: sim, model: sim-first50}}], attempts: 1{model}}}}}\n\
              routes: [{{name: ai, match: {{path: /v1/*}}, auth: keys, ai: {{}}}}]\n",
             file.display(),
             provider.address()
@@ -194,4 +199,55 @@ fn who_would_wait_too_long_is_told_at_once() {
     assert!((2..=60).contains(&seconds), "{seconds}");
     let metrics = rig.weir.admin_get("/metrics");
     assert!(metrics.text().lines().any(|line| line.starts_with("upstream_queue_too_long_total{upstream=\"sim\"}")));
+}
+
+/// Calls whose time is over before they have a place say nothing about a target, which must not be ejected for them.
+#[test]
+fn time_in_the_queue_is_not_the_fault_of_a_target() {
+    let rig = Rig::with("size: 100, timeout: 60s", ", timeouts: {total: 400ms}");
+    let key = rig.key("busy", "standard");
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let calls: Vec<_> = (0..40).map(|_| scope.spawn(|| rig.call(&key, &[]).status)).collect();
+        calls.into_iter().map(|call| call.join().unwrap()).collect()
+    });
+    assert!(statuses.contains(&200) && statuses.iter().any(|status| *status >= 500), "{statuses:?}");
+    let upstreams: Value = serde_json::from_str(rig.weir.admin_get("/upstreams").text()).unwrap();
+    let target = &upstreams[0]["targets"][0];
+    assert_eq!((&target["failures"]["total_timeout"], &target["ejections"]), (&json!(0), &json!(0)), "{target}");
+}
+
+/// Nothing is sent to a candidate without a place, so it does not count as an attempt.
+#[test]
+fn candidates_without_a_place_use_up_no_attempts() {
+    let provider = Provider::start();
+    let url = format!("http://{}", provider.address());
+    let names = ["p1", "p2", "p3", "p4", "p5"];
+    let providers: String = names
+        .iter()
+        .map(|name| format!("  {name}: {{api: openai, upstream: {}}}\n", if *name == "p5" { "free" } else { "full" }))
+        .collect();
+    let candidates: Vec<String> = names
+        .iter()
+        .enumerate()
+        .map(|(tier, name)| format!("{{provider: {name}, model: sim, tier: {}}}", tier + 1))
+        .collect();
+    let yaml = format!(
+        "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nworkers: 1\n\
+         upstreams:\n  full: {{targets: [\"{url}\"], max_in_flight: 1}}\n  free: {{targets: [\"{url}\"]}}\n\
+         providers:\n{providers}\
+         models:\n  m: {{candidates: [{}]}}\n  slow: {{candidates: [{{provider: p1, model: sim-first600000}}], timeouts: {{first_token: none}}}}\n\
+         routes: [{{name: ai, match: {{path: /v1/*}}, ai: {{}}}}]\n",
+        candidates.join(", ")
+    );
+    let weir = Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start();
+    let body = |model: &str| json!({"model": model, "messages": [{"role": "user", "content": "hi"}]}).to_string();
+    let mut held = weir.connect();
+    held.send(format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{}",
+        body("slow").len(),
+        body("slow")
+    ));
+    wait::until(DEADLINE, "the place is taken", || provider.calls("sim-first600000") == 1);
+    let received = crate::client::post(weir.addr(), "/v1/chat/completions", &body("m"));
+    assert_eq!((received.status, provider.calls("sim")), (200, 1), "{}", received.text());
 }

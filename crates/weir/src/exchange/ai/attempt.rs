@@ -102,6 +102,11 @@ impl Failed {
         Failed { error, response: Some(response), message, ..Failed::fault(fault, None) }
     }
 
+    /// There was no place in the upstream's queue, or none came: nothing was sent.
+    pub(super) fn is_of_queue(&self) -> bool {
+        matches!(self.error.reason, Reason::QueueFull | Reason::QueueTooLong | Reason::QueueTimeout)
+    }
+
     /// The whole exchange has taken too long.
     pub(super) fn too_long() -> Self {
         Failed { kind: kind_of(Reason::TotalTimeout), ..Failed::last(Reason::TotalTimeout.into()) }
@@ -182,7 +187,9 @@ pub(super) async fn attempt(
         span::end(x, turn, &result);
     }
     if let Err(failed) = &result {
-        if let Some(kind) = failed.kind {
+        // A call that waited in the queue until its time was over says nothing about the target.
+        let is_own = failed.error.reason == Reason::TotalTimeout && x.stalls.larger_fault() != Side::Upstream;
+        if let Some(kind) = failed.kind.filter(|_| !is_own) {
             lease.excuse(Duration::from_nanos(x.stalls.client_ns().saturating_sub(client_ns)));
             lease.failure(kind, moment());
         }

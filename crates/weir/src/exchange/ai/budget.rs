@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use llm::Api;
 use llm::money::{OutputLimit, Price, Tokens};
 
 use super::super::Exchange;
@@ -82,7 +81,7 @@ impl Call<'_> {
 fn most(call: &Call<'_>) -> Amounts {
     let config = call.snapshot.config();
     let asked = match call.api {
-        Api::Embeddings => Some(0),
+        api if !api.generates_text() => Some(0),
         _ => call.scan.max_output(call.body),
     };
     let mut most = Amounts { input: call.estimate, ..Amounts::default() };

@@ -129,7 +129,7 @@ async fn serve(
             return Err(Reason::MethodNotAllowed.into());
         }
         Operation::Unknown => {
-            let detail = "AI routes serve /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/responses, /v1/messages, /v1/messages/count_tokens, /v1/models, and of Gemini's API /v1beta/models with :generateContent, :streamGenerateContent and :countTokens";
+            let detail = "AI routes serve /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/moderations, /v1/images/generations, /v1/responses, /v1/messages, /v1/messages/count_tokens, /v1/models, and of Gemini's API /v1beta/models with :generateContent, :streamGenerateContent and :countTokens";
             return Err(Error::new(Reason::NotFound, detail).into());
         }
     }
@@ -156,10 +156,14 @@ async fn serve(
         let message = "`previous_response_id`, `conversation` and `background` need a model with one candidate, because one provider has the state";
         return Err(Problem::request("unsupported_state", message, None).into());
     }
+    if api == Api::Images && found.stream(&body) {
+        let message = "Images are not served as events";
+        return Err(Problem::request("unsupported_member", message, Some("stream")).into());
+    }
     let counts = llm::api::counts_tokens(std::str::from_utf8(&x.scratch.path).unwrap_or_default());
     let streams = match method {
         Some(method) => method == GeminiMethod::Stream && request::wants_events(x),
-        None => found.stream(&body) && api != Api::Embeddings && !counts,
+        None => found.stream(&body) && api.generates_text() && !counts,
     };
     let estimate = state.ratio(model_id).estimate(&PromptSize::from(&found));
     let mut record = Record::new(api, (model_id, model.name.clone()), streams);
@@ -187,7 +191,7 @@ async fn serve(
         lead: None,
         heartbeat: action.heartbeat.filter(|_| streams),
         // Embeddings and counts of tokens say nothing.
-        guard: guard::of(action, Moment::After).filter(|_| api != Api::Embeddings && !counts),
+        guard: guard::of(action, Moment::After).filter(|_| api.generates_text() && !counts),
     };
     if let Some(guard) = guard::of(action, Moment::Before) {
         guard::check(&body)?;
@@ -331,6 +335,10 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
                 if let Some(record) = &mut x.ai {
                     record.attempted(&provider.name, &candidate.model, number, differs);
                 }
+            }
+            if matches!(&result, Err(failed) if failed.is_of_queue()) {
+                // Nothing was sent.
+                attempts -= 1;
             }
             let failed = match result {
                 Ok(()) => {
@@ -501,7 +509,7 @@ async fn give_up(x: &mut Exchange<'_>, call: &Call<'_>, failed: Failed) -> Resul
     };
     // No target to be had is the gateway's to say.
     let reason = failed.error.reason;
-    let is_full = matches!(reason, Reason::QueueFull | Reason::QueueTooLong | Reason::QueueTimeout);
+    let is_full = failed.is_of_queue();
     if is_full || reason == Reason::Unavailable {
         status = own_status;
     }

@@ -49,7 +49,7 @@ pub(super) async fn pick(
             Pick::Unavailable => return Err(Failed::of(Reason::Unavailable.into())),
             Pick::Busy => {
                 x.stalls.change(Stall::Gateway);
-                let turn = turn(x, snapshot, upstream, Some(&call.model.name), || call.most_tokens());
+                let turn = turn(x, snapshot, upstream, Some(&call.model.name), call.total_due, || call.most_tokens());
                 let place = view.wait_for_untried(turn, &x.scratch.tried);
                 return wait(x, place, call.total_due).await.map_err(|(error, _)| {
                     let too_long = error.reason == Reason::QueueTooLong;

@@ -232,6 +232,8 @@ fn operation(api: Api) -> &'static str {
         Api::Completions => "/completions",
         Api::Responses => "/responses",
         Api::Embeddings => "/embeddings",
+        Api::Moderations => "/moderations",
+        Api::Images => "/images/generations",
         Api::Messages => "/messages",
         Api::Gemini => "",
     }

@@ -48,6 +48,7 @@ pub(super) struct Report {
     attempts: u32,
     upstream_ns: Option<u64>,
     overhead_ns: Option<u64>,
+    queue_ns: u64,
     target: String,
     trace: Trace,
 }
@@ -215,6 +216,7 @@ async fn serve(mut x: Exchange<'_>, job: Job) {
         attempts: x.log.attempts,
         upstream_ns: x.log.upstream_ns,
         overhead_ns: x.log.overhead_ns,
+        queue_ns: x.log.queue_ns,
         target: std::mem::take(&mut x.scratch.logged_target),
         trace: std::mem::take(&mut x.scratch.trace),
     };
@@ -236,6 +238,7 @@ impl Report {
         x.log.attempts = self.attempts;
         x.log.upstream_ns = self.upstream_ns;
         x.log.overhead_ns = self.overhead_ns;
+        x.log.queue_ns = self.queue_ns;
         std::mem::swap(&mut x.scratch.logged_target, &mut self.target);
         x.scratch.trace.take_attempts(std::mem::take(&mut self.trace));
     }

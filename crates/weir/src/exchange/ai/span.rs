@@ -24,7 +24,7 @@ pub(super) fn end(x: &mut Exchange<'_>, turn: &Turn<'_>, result: &Result<(), Fai
     let generation = Generation {
         operation: match turn.api {
             Api::Completions => "text_completion",
-            Api::Embeddings => "embeddings",
+            api @ (Api::Embeddings | Api::Moderations | Api::Images) => api.name(),
             Api::Gemini => "generate_content",
             Api::Chat | Api::Responses | Api::Messages => "chat",
         },

@@ -3,9 +3,12 @@
 use std::io::{self, Write};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Facility `daemon` (3), severity `informational` (6).
 const PRIORITY: u8 = 3 << 3 | 6;
+/// How long the service may take to accept a line.
+const LONGEST: Duration = Duration::from_secs(1);
 
 /// A socket that a syslog service reads.
 pub(super) struct Syslog {
@@ -56,8 +59,11 @@ impl Syslog {
 }
 
 fn connect(path: &Path) -> io::Result<UnixDatagram> {
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
     let socket = UnixDatagram::unbound()?;
-    socket.connect(path)?;
+    socket.connect(path).map_err(named)?;
+    // A service that does not read must not keep the log's thread: it has other things to do, such as to open the socket of another one.
+    socket.set_write_timeout(Some(LONGEST))?;
     Ok(socket)
 }
 

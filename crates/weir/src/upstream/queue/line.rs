@@ -9,11 +9,15 @@
 //! With one tenant, one class and no cost, all of this is first come, first served.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::time::Duration;
 
 use auth::Priority;
 
 /// Of so many turns, one is given to a class below the highest that waits.
 pub(super) const ONE_IN: u32 = 16;
+
+/// So many of a class are looked at for one that may be served while the first may not.
+const LOOKED_AT: usize = 64;
 
 const CLASSES: usize = Priority::ALL.len();
 
@@ -26,6 +30,8 @@ pub struct Turn {
     pub tenant: u64,
     /// What serving it costs, in tokens of AI models or as 1.
     pub cost: u64,
+    /// What is left of the time for the whole exchange, if that is bounded.
+    pub left: Option<Duration>,
 }
 
 /// A place in the line.
@@ -56,7 +62,6 @@ struct Class<T> {
     /// The first request of each tenant.
     firsts: BTreeSet<First>,
     length: usize,
-    cost: u64,
 }
 
 /// The first request of a tenant, in the order of turns.
@@ -91,7 +96,7 @@ impl<T> Default for Line<T> {
 
 impl<T> Default for Class<T> {
     fn default() -> Self {
-        Class { now: 0, tenants: HashMap::new(), firsts: BTreeSet::new(), length: 0, cost: 0 }
+        Class { now: 0, tenants: HashMap::new(), firsts: BTreeSet::new(), length: 0 }
     }
 }
 
@@ -118,8 +123,8 @@ impl<T> Line<T> {
         Some((Place { priority, tenant, number }, &waiter.value))
     }
 
-    /// Takes out who is next, which has been served at this cost.
-    pub(super) fn serve(&mut self) -> Option<(T, u64)> {
+    /// Takes out who is next.
+    pub(super) fn serve(&mut self) -> Option<T> {
         let (priority, _) = self.next_class()?;
         let served = self.classes[priority as usize].serve()?;
         self.length -= 1;
@@ -139,32 +144,58 @@ impl<T> Line<T> {
         Some(left)
     }
 
-    /// Who gives up its place to this request when the line is full: the last of a lower class, or the last of a tenant that has at least two places more in
-    /// its own class; of those the tenant with the most. Nobody for a request that has no better right to a place than those who wait.
-    pub(super) fn give_up_for(&mut self, turn: &Turn) -> Option<T> {
-        let own = turn.priority as usize;
-        let (priority, tenant) = Priority::ALL[own..].iter().rev().find_map(|&priority| {
-            let class = &self.classes[priority as usize];
-            let longest = class.tenants.iter().max_by_key(|(tenant, one)| (one.waiters.len(), **tenant));
-            let (&tenant, longest) = longest?;
-            let has_fewer =
-                class.tenants.get(&turn.tenant).map_or(0, |one| one.waiters.len()) + 1 < longest.waiters.len();
-            (priority as usize > own || has_fewer).then_some((priority, tenant))
-        })?;
-        let number = self.classes[priority as usize].tenants.get(&tenant)?.waiters.back()?.number;
-        self.leave(Place { priority, tenant, number })
+    /// Takes out the first of those that `fits` says may be served while others before it may not. Looks at [`LOOKED_AT`] of each class.
+    pub(super) fn serve_where(&mut self, fits: impl Fn(&T) -> bool) -> Option<T> {
+        for class in &mut self.classes {
+            if let Some(served) = class.serve_where(&fits) {
+                self.length -= 1;
+                return Some(served);
+            }
+        }
+        None
     }
 
-    /// What is served before such a request would be, at most: all of higher classes, and of its own what each tenant has that is not behind it.
-    pub(super) fn cost_before(&self, turn: &Turn) -> u64 {
+    /// Who gives up its place to this request when a line of this size is full. Each class has a sixteenth of the places for itself; of those beyond, the last of
+    /// a lower class goes, or the last of a tenant of its own class that has at least two places more; of those the tenant with the most. Nobody for a request
+    /// that has no better right to a place than those who wait.
+    pub(super) fn give_up_for(&mut self, turn: &Turn, size: usize) -> Option<T> {
         let own = turn.priority as usize;
-        let higher = self.classes[..own].iter().map(|class| class.cost);
-        higher.fold(self.classes[own].cost_before(turn), u64::saturating_add)
+        let least = (size / ONE_IN as usize).max(1);
+        let has_more = |class: &Class<T>| class.length > least;
+        let lower = self.classes[own + 1..].iter().rposition(has_more).map(|position| own + 1 + position);
+        let most = self.classes[own].longest().map_or(0, |(_, length)| length);
+        let of_own = (self.classes[own].places_of(turn.tenant) + 1 < most).then_some(own);
+        // Its class has less than what it has for itself: the class with the most gives.
+        let others = (0..CLASSES).filter(|other| *other != own && has_more(&self.classes[*other]));
+        let of_others = || others.max_by_key(|other| self.classes[*other].length);
+        let class = lower.or(of_own).or_else(|| (self.classes[own].length < least).then(of_others).flatten())?;
+        let (tenant, _) = self.classes[class].longest()?;
+        let number = self.classes[class].tenants.get(&tenant)?.waiters.back()?.number;
+        self.leave(Place { priority: Priority::ALL[class], tenant, number })
+    }
+
+    /// How many are served before such a request would be, at least: all of higher classes, or as many as go before the requests of its class; and of its own
+    /// class what each tenant has that is not behind it.
+    pub(super) fn served_before(&self, turn: &Turn) -> usize {
+        let own = turn.priority as usize;
+        let in_class = self.classes[own].served_before(turn);
+        self.higher_before(own, in_class) + in_class
     }
 
     /// The same without looking at tenants, which is as much or more.
-    pub(super) fn cost_before_at_most(&self, turn: &Turn) -> u64 {
-        self.classes[..=turn.priority as usize].iter().map(|class| class.cost).fold(0, u64::saturating_add)
+    pub(super) fn served_before_at_most(&self, turn: &Turn) -> usize {
+        let own = turn.priority as usize;
+        self.higher_before(own, self.classes[own].length) + self.classes[own].length
+    }
+
+    /// Of higher classes, before the one behind so many of its own class.
+    fn higher_before(&self, own: usize, in_class: usize) -> usize {
+        let higher: usize = self.classes[..own].iter().map(|class| class.length).sum();
+        // The dispatches of lower classes alternate between them.
+        let lower =
+            self.classes[1..].iter().enumerate().filter(|(at, class)| class.length > 0 || at + 1 == own).count();
+        let each = (ONE_IN as usize * lower.max(1)).saturating_sub(1);
+        higher.min(each.saturating_mul(in_class + 1))
     }
 
     fn next_class(&self) -> Option<(Priority, &Class<T>)> {
@@ -188,7 +219,6 @@ impl<T> Class<T> {
     fn enter(&mut self, turn: Turn, number: u64, value: T) {
         let Turn { tenant, cost, .. } = turn;
         self.length += 1;
-        self.cost = self.cost.saturating_add(cost);
         let waiter = Waiter { number, cost, value };
         match self.tenants.get_mut(&tenant) {
             Some(one) => {
@@ -203,10 +233,11 @@ impl<T> Class<T> {
         }
     }
 
-    fn serve(&mut self) -> Option<(T, u64)> {
+    fn serve(&mut self) -> Option<T> {
         let &First { finish, number, tenant, .. } = self.firsts.first()?;
-        self.now = finish;
-        self.take(tenant, number, (finish, true)).map(|waiter| (waiter.value, waiter.cost))
+        // One that was served before others that could not be may have had a higher one.
+        self.now = self.now.max(finish);
+        self.take(tenant, number, (finish, true)).map(|waiter| waiter.value)
     }
 
     fn leave(&mut self, place: Place) -> Option<T> {
@@ -223,7 +254,6 @@ impl<T> Class<T> {
         let position = one.waiters.binary_search_by_key(&number, |waiter| waiter.number).ok()?;
         let waiter = one.waiters.remove(position)?;
         one.cost = one.cost.saturating_sub(waiter.cost);
-        self.cost = self.cost.saturating_sub(waiter.cost);
         self.length -= 1;
         if position == 0 {
             self.firsts.remove(&one.first);
@@ -239,12 +269,39 @@ impl<T> Class<T> {
         Some(waiter)
     }
 
-    fn cost_before(&self, turn: &Turn) -> u64 {
-        let own = self.tenants.get(&turn.tenant).map_or(0, |one| one.cost);
-        // When its turn comes, each other tenant has had as much as its own tenant then has.
-        let most = own.saturating_add(turn.cost);
+    fn serve_where(&mut self, fits: impl Fn(&T) -> bool) -> Option<T> {
+        let of_tenant = |first: &First| self.tenants.get(&first.tenant).map(|one| (*first, &one.waiters));
+        let waiting = self.firsts.iter().filter_map(of_tenant);
+        let mut waiting =
+            waiting.flat_map(|(first, waiters)| waiters.iter().map(move |waiter| (first, waiter))).take(LOOKED_AT);
+        let (first, number) =
+            waiting.find(|(_, waiter)| fits(&waiter.value)).map(|(first, waiter)| (first, waiter.number))?;
+        if first.number == number {
+            self.now = self.now.max(first.finish);
+        }
+        self.take(first.tenant, number, (first.finish, true)).map(|waiter| waiter.value)
+    }
+
+    /// The tenant with the most places, and how many.
+    fn longest(&self) -> Option<(u64, usize)> {
+        let lengths = self.tenants.iter().map(|(tenant, one)| (*tenant, one.waiters.len()));
+        lengths.max_by_key(|(tenant, length)| (*length, *tenant))
+    }
+
+    fn places_of(&self, tenant: u64) -> usize {
+        self.tenants.get(&tenant).map_or(0, |one| one.waiters.len())
+    }
+
+    fn served_before(&self, turn: &Turn) -> usize {
+        let (own, own_cost) = self.tenants.get(&turn.tenant).map_or((0, 0), |one| (one.waiters.len(), one.cost));
+        // When it is served, each other tenant has had as much as its own tenant then has.
+        let most = own_cost.saturating_add(turn.cost);
         let others = self.tenants.iter().filter(|(tenant, _)| **tenant != turn.tenant);
-        others.map(|(_, one)| one.cost.min(most)).fold(own, u64::saturating_add)
+        let before = |one: &Tenant<T>| match one.cost {
+            0 => one.waiters.len(),
+            cost => (one.waiters.len() as f64 * (most as f64 / cost as f64).min(1.0)) as usize,
+        };
+        own + others.map(|(_, one)| before(one)).sum::<usize>()
     }
 }
 

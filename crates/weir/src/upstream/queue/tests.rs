@@ -171,6 +171,7 @@ fn over_all_threads_no_place_is_lost_in_a_fair_queue() {
         priority: Priority::ALL[task % 3],
         tenant: task as u64 % 5,
         cost: task as u64 * 7,
+        left: None,
     });
 }
 
@@ -322,4 +323,46 @@ async fn a_queue_without_tenants_gives_everyone_its_time() {
         assert!(futures_poll(wait).await.is_none());
     }
     assert_eq!(rig.upstream().snapshot().queue.expect("a queue").too_long, 0);
+}
+
+/// The first waits for the one target that it was not tried at; what is free elsewhere goes to those behind it.
+#[tokio::test(start_paused = true)]
+async fn one_that_waits_for_another_target_keeps_nobody_from_the_free_one() {
+    for fair in [None, fair()] {
+        let mut two = queued(1, 10);
+        two.queue = Some(config::Queue { size: 10, timeout: Duration::from_secs(1), fair });
+        two.targets.push(target(ip(2), 1));
+        let rig = Rig::new(two);
+        let (first, second) = (rig.lease(), rig.lease());
+        let tried = [second.target().id()];
+        let mut blocked = Box::pin(rig.view().wait_for_untried(of_tenant(1, 1), &tried));
+        let mut behind = Box::pin(rig.view().wait(of_tenant(1, 1)));
+        assert!(futures_poll(&mut blocked).await.is_none() && futures_poll(&mut behind).await.is_none());
+        drop(second);
+        let lease = futures_poll(&mut behind).await.expect("a place").expect("a place");
+        assert_eq!(lease.target().id(), tried[0]);
+        assert!(futures_poll(&mut blocked).await.is_none());
+        drop(first);
+        assert!(futures_poll(&mut blocked).await.expect("a place").is_ok());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_left_of_the_exchange_bounds_the_wait() {
+    let rig = Rig::new(fairly_queued(1000, Duration::from_secs(60)));
+    let mut held = Some(rig.lease());
+    let first: Vec<_> = (0..20).map(|_| rig.view().wait(of_tenant(1, 1))).collect();
+    for wait in first {
+        tokio::time::advance(Duration::from_millis(100)).await;
+        drop(held.take());
+        held = Some(wait.await.expect("a place"));
+    }
+    let mut waits: Vec<_> = (0..20).map(|_| Box::pin(rig.view().wait(of_tenant(1, 1)))).collect();
+    for wait in &mut waits {
+        assert!(futures_poll(wait).await.is_none());
+    }
+    let left = |seconds| Turn { left: Some(Duration::from_secs(seconds)), ..of_tenant(1, 1) };
+    assert!(matches!(rig.view().wait(left(1)).await, Err(WaitError::TooLong(_))));
+    let mut enough = Box::pin(rig.view().wait(left(5)));
+    assert!(futures_poll(&mut enough).await.is_none());
 }

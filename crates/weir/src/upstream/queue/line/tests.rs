@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn turn(priority: Priority, tenant: u64, cost: u64) -> Turn {
-    Turn { priority, tenant, cost }
+    Turn { priority, tenant, cost, left: None }
 }
 
 fn standard(tenant: u64, cost: u64) -> Turn {
@@ -17,7 +17,7 @@ fn standard(tenant: u64, cost: u64) -> Turn {
 
 /// Serves `count`, and returns their values.
 fn served<T>(line: &mut Line<T>, count: usize) -> Vec<T> {
-    (0..count).map_while(|_| line.serve()).map(|(value, _)| value).collect()
+    (0..count).map_while(|_| line.serve()).collect()
 }
 
 #[test]
@@ -101,23 +101,28 @@ fn a_class_alone_is_not_held_back_and_counts_no_turns() {
 
 #[test]
 fn a_full_line_makes_room_for_those_with_fewer_places() {
+    const SIZE: usize = 4;
     let mut line = Line::default();
     for number in 0..4 {
         line.enter(standard(1, 1), number);
     }
     // Its own requests, and those of a tenant with as many, have no better right.
-    assert_eq!(line.give_up_for(&standard(1, 1)), None);
-    assert_eq!(line.give_up_for(&turn(Priority::Batch, 2, 1)), None);
-    assert_eq!(line.give_up_for(&standard(2, 1)), Some(3));
+    assert_eq!(line.give_up_for(&standard(1, 1), SIZE), None);
+    assert_eq!(line.give_up_for(&standard(2, 1), SIZE), Some(3));
     line.enter(standard(2, 1), 10);
-    assert_eq!(line.give_up_for(&standard(2, 1)), Some(2));
+    assert_eq!(line.give_up_for(&standard(2, 1), SIZE), Some(2));
     line.enter(standard(2, 1), 11);
-    assert_eq!(line.give_up_for(&standard(2, 1)), None);
-    // A higher class takes a place of a lower one, whoever has it; of the lowest first.
-    line.enter(turn(Priority::Batch, 3, 1), 20);
-    assert_eq!(line.give_up_for(&turn(Priority::Interactive, 1, 1)), Some(20));
-    assert!(line.give_up_for(&turn(Priority::Interactive, 1, 1)).is_some_and(|value| [1, 11].contains(&value)));
-    assert_eq!(line.len(), 3);
+    assert_eq!(line.give_up_for(&standard(2, 1), SIZE), None);
+    // Each class has a place for itself, and no more.
+    let batch = |tenant| turn(Priority::Batch, tenant, 1);
+    assert_eq!(line.give_up_for(&batch(3), SIZE), Some(11));
+    line.enter(batch(3), 20);
+    assert_eq!(line.give_up_for(&batch(4), SIZE), None);
+    // What a class has beyond that is for higher ones.
+    let urgent = turn(Priority::Interactive, 1, 1);
+    let given: Vec<_> = std::iter::from_fn(|| line.give_up_for(&urgent, SIZE)).collect();
+    assert_eq!(given, [1, 10]);
+    assert_eq!(served(&mut line, 9), [0, 20]);
 }
 
 #[test]
@@ -129,11 +134,52 @@ fn what_is_served_before_is_what_is_not_behind() {
     }
     line.enter(standard(2, 4), ());
     line.enter(turn(Priority::Batch, 1, 1000), ());
-    // All of the higher class; of the first tenant as much as its own cost; all of the second.
-    assert_eq!(line.cost_before(&standard(3, 30)), 7 + 30 + 4);
+    // All of the higher class; of the first tenant three, which cost as much as it does; all of the second.
+    assert_eq!(line.served_before(&standard(3, 30)), 1 + 3 + 1);
     // Behind its own.
-    assert_eq!(line.cost_before(&standard(1, 30)), 7 + 100 + 4);
-    assert_eq!(line.cost_before_at_most(&standard(3, 30)), 7 + 104);
+    assert_eq!(line.served_before(&standard(1, 30)), 1 + 10 + 1);
+    assert_eq!(line.served_before_at_most(&standard(3, 30)), 1 + 11);
+}
+
+#[test]
+fn a_lower_class_is_not_behind_all_of_a_higher_one() {
+    let mut line = Line::default();
+    let batch = turn(Priority::Batch, 1, 1);
+    for _ in 0..100 {
+        line.enter(turn(Priority::Interactive, 1, 1), false);
+    }
+    assert_eq!(line.served_before(&batch), 15);
+    line.enter(batch, true);
+    assert_eq!(served(&mut line, 200).iter().position(|is_batch| *is_batch), Some(15));
+}
+
+#[test]
+fn one_that_may_be_served_passes_others_that_may_not() {
+    let mut line = Line::default();
+    let places: Vec<_> = (0..4).map(|number| line.enter(Turn::default(), number)).collect();
+    assert_eq!(line.serve_where(|number| *number == 2), Some(2));
+    assert_eq!(line.serve_where(|number| *number == 2), None);
+    assert_eq!(line.first().map(|(place, _)| place), Some(places[0]));
+    assert_eq!(line.serve_where(|number| *number == 0), Some(0));
+    assert_eq!(served(&mut line, 9), [1, 3]);
+}
+
+/// Absurd costs are bounded where turns are made; here they must not spoil the line for those who come later.
+#[test]
+fn a_dear_request_costs_its_own_tenant_only() {
+    let mut line = Line::default();
+    line.enter(standard(1, 1 << 24), 100);
+    for number in 0..5 {
+        line.enter(standard(1, 10), 101 + number);
+        line.enter(standard(2, 10), number);
+        line.enter(standard(3, 10), 10 + number);
+    }
+    assert_eq!(served(&mut line, 10), [0, 10, 1, 11, 2, 12, 3, 13, 4, 14]);
+    assert_eq!(served(&mut line, 1), [100]);
+    for number in 20..23 {
+        line.enter(standard(2, 10), number);
+    }
+    assert_eq!(served(&mut line, 9), [20, 101, 102, 21, 103, 22, 104, 105]);
 }
 
 #[derive(Debug, Clone)]
@@ -170,11 +216,10 @@ proptest! {
                 Step::Serve => {
                     let first = line.first().map(|(place, &value)| (place, value));
                     let served = line.serve();
-                    prop_assert_eq!(served.map(|(value, _)| value), first.map(|(_, value)| value));
-                    let Some((value, cost)) = served else { prop_assert!(there.is_empty()); continue };
+                    prop_assert_eq!(served, first.map(|(_, value)| value));
+                    let Some(value) = served else { prop_assert!(there.is_empty()); continue };
                     let (place, turn) = there.remove(&value).expect("it was there");
                     prop_assert_eq!(first.map(|(place, _)| place), Some(place));
-                    prop_assert_eq!(cost, turn.cost);
                     let is_before = |(other, (_, one)): (&u64, &(Place, Turn))| *other < value && one.tenant == turn.tenant && one.priority == turn.priority;
                     prop_assert!(!there.iter().any(is_before));
                 }
@@ -189,15 +234,12 @@ proptest! {
                 }
                 Step::MakeRoom(class, tenant) => {
                     let turn = turn(Priority::ALL[class], tenant, 1);
-                    if let Some(value) = line.give_up_for(&turn) {
-                        let (_, out) = there.remove(&value).expect("it was there");
-                        prop_assert!(out.priority >= turn.priority);
+                    if let Some(value) = line.give_up_for(&turn, 32) {
+                        there.remove(&value).expect("it was there");
                     }
                 }
             }
             prop_assert_eq!(line.len(), there.len());
-            let cost: u64 = there.values().map(|(_, turn)| turn.cost).sum();
-            prop_assert_eq!(line.cost_before_at_most(&turn(Priority::Batch, 9, 0)), cost);
         }
     }
 
@@ -206,13 +248,13 @@ proptest! {
     fn shares_are_even(costs in vec((1..50u64, 1..500u64), 50..100)) {
         let mut line = Line::default();
         for &(own, other) in &costs {
-            line.enter(standard(1, own), 1);
-            line.enter(standard(2, other), 2);
+            line.enter(standard(1, own), (1, own));
+            line.enter(standard(2, other), (2, other));
         }
         let most = (costs.iter().map(|one| one.0).max().unwrap_or(0), costs.iter().map(|one| one.1).max().unwrap_or(0));
         let (mut left, mut sums) = ([costs.len(), costs.len()], [0i64, 0]);
         while left.iter().all(|&left| left > 0) {
-            let (tenant, cost) = line.serve().expect("both wait");
+            let (tenant, cost): (usize, u64) = line.serve().expect("both wait");
             left[tenant - 1] -= 1;
             sums[tenant - 1] += cost as i64;
             prop_assert!(sums[0].abs_diff(sums[1]) <= most.0 + most.1, "{sums:?}");
@@ -233,11 +275,11 @@ fn simulate(ticks: u64, mut arrivals: impl FnMut(u64, usize) -> Vec<Turn>) -> ([
             line.enter(turn, (turn, now));
         }
         while ends.len() < PLACES
-            && let Some(((turn, since), cost)) = line.serve()
+            && let Some((turn, since)) = line.serve()
         {
             ends.push(now + SERVICE);
             times[turn.priority as usize].push(now + SERVICE - since);
-            *served.entry(turn.tenant).or_default() += cost;
+            *served.entry(turn.tenant).or_default() += turn.cost;
         }
     }
     (times, served)
