@@ -45,7 +45,7 @@ impl fmt::Display for Error {
 }
 
 /// Keys for AI traffic that are planned: whoever writes one should not be told that it was misspelt.
-const LATER: [&str; 4] = ["clients", "engine", "prefill", "capture"];
+const LATER: [&str; 3] = ["clients", "engine", "capture"];
 
 impl de::Error for Error {
     fn custom<T: fmt::Display>(message: T) -> Self {

@@ -242,7 +242,7 @@ fn a_variant_brings_its_own_file_with_addresses_filled_in() {
     assert_eq!(written.files[0].text, "listen 127.0.0.1:81; up http://127.0.0.1:4444 127.0.0.1:4444 3 {other}");
     assert_eq!(written.files[1].path, "more.conf");
     let outside = simple("{id: named}").replace("[nginx]", "[{gateway: nginx, files: {../x: own.conf}}]");
-    assert!(wrong(&outside)[0].contains("no path below the gateway's directory"));
+    assert!(wrong(&outside)[0].contains("not a path below the gateway's directory"));
 }
 
 #[test]
