@@ -337,8 +337,7 @@ fn write_request(
     let target = lease.target();
     let place = (&**target.base_path(), target.authority().map_or("localhost", |authority| authority));
     if let Some(begun) = begun
-        && let Some(body) = begun.request(call, turn)
-        && let Ok(scan) = llm::request::scan(&body)
+        && let Some((body, scan)) = begun.request(call, turn)
     {
         // The client has a part of what it may get.
         let max_output = scan.max_output(&body).map(|most| most.saturating_sub(begun.delivered).max(1));

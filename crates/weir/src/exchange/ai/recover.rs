@@ -11,7 +11,7 @@
 use h1::BodyKind;
 use llm::error::ApiError;
 use llm::fault::{self, Fault};
-use llm::request::prefilled;
+use llm::request::{RequestScan, prefilled, scan};
 use llm::splice::{Differs, Splice};
 use llm::stream::Failure;
 
@@ -85,12 +85,13 @@ impl Begun {
         }))
     }
 
-    /// The request of an attempt that is told to go on with the text; `None` if it must repeat it.
-    pub(super) fn request(&mut self, call: &Call<'_>, turn: &Turn<'_>) -> Option<Vec<u8>> {
+    /// The request of an attempt that is told to go on with the text, and what it says; `None` if the attempt must repeat it.
+    pub(super) fn request(&mut self, call: &Call<'_>, turn: &Turn<'_>) -> Option<(Vec<u8>, RequestScan)> {
         let is_wanted = call.model.recover == Recover::Continue && turn.translated.is_none();
         let prefill = turn.candidate.prefill.filter(|_| is_wanted);
         let request =
             prefill.zip(self.splice.plain_text()).and_then(|(how, text)| prefilled(call.api, call.body, text, how));
+        let request = request.and_then(|body| scan(&body).ok().map(|scan| (body, scan)));
         self.goes_on_behind = request.is_some();
         request
     }
