@@ -129,6 +129,7 @@ fn everything() -> Share {
 #[serde(default, deny_unknown_fields, expecting = "a mapping")]
 pub struct Server {
     /// Open client connections of the whole process.
+    #[schemars(range(min = 1))]
     pub max_connections: At<usize>,
     /// Open connections of one client address.
     pub max_connections_per_client: OrNone<At<usize>>,

@@ -52,6 +52,7 @@ pub struct Traces {
     pub parent: TraceParent,
     /// Spans that wait to be sent; more are dropped and counted.
     #[serde(default = "default_queue")]
+    #[schemars(range(min = 1))]
     pub queue: At<usize>,
     /// Spans of one call.
     #[serde(default = "default_batch")]

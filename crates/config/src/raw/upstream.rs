@@ -182,6 +182,7 @@ pub struct UpstreamHttp2 {
     /// Requests of one connection at once, where the target does not allow fewer.
     pub max_concurrent_streams: At<u32>,
     /// Connections to one target by each worker; further requests wait for a stream.
+    #[schemars(range(min = 1))]
     pub max_connections: At<u32>,
     /// Bytes of one response body that a target may send before the client takes them.
     pub stream_window: At<Size>,
@@ -507,6 +508,7 @@ impl Default for KeepAlive {
 #[serde(default, deny_unknown_fields, expecting = "a mapping, or `none`")]
 pub struct Queue {
     /// Requests that may wait.
+    #[schemars(range(min = 1))]
     pub size: At<usize>,
     /// How long a request may wait before it gets 503.
     pub timeout: Time,
