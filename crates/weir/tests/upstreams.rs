@@ -246,3 +246,26 @@ fn metric(weir: &Weir, name: &str) -> Option<f64> {
     let text = weir.admin_get("/metrics").text().to_owned();
     text.lines().find(|line| line.starts_with(name)).and_then(|line| line.rsplit(' ').next()?.parse().ok())
 }
+
+/// The place of a client that has disconnected goes to others, and its request to no target.
+#[test]
+fn who_disconnects_in_the_queue_is_not_served() {
+    let gate = Gate::new();
+    let upstream = Upstream::start(answer::gated(&gate, answer::ok("x")));
+    let weir = gateway(&[&upstream], "    max_in_flight: 1\n    queue: {size: 10, timeout: 60s}\n", &[]);
+    let mut held = weir.connect();
+    held.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    upstream.wait_for_requests(1);
+    let are_waiting = |count: u32| weir.admin_get("/upstreams").text().contains(&format!("\"waiting\":{count},"));
+    for request in ["GET / HTTP/1.1\r\nHost: h\r\n\r\n", "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody"]
+    {
+        let mut waiting = weir.connect();
+        waiting.send(request);
+        wait::until(DEADLINE, "it waits", || are_waiting(1));
+        drop(waiting);
+        wait::until(DEADLINE, "it has left the queue", || are_waiting(0));
+    }
+    gate.open();
+    assert_eq!(held.read_response().status(), 200);
+    assert_eq!(upstream.request_count(), 1);
+}

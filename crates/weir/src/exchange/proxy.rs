@@ -284,11 +284,13 @@ pub(super) fn poll_client_gone(x: &mut Exchange<'_>, cx: &mut Context<'_>) -> Po
     if x.down.stream.is_reset() {
         return Poll::Ready(());
     }
-    if x.scratch.request.body == BodyKind::None || x.ai.is_some() {
-        x.down.poll_gone(cx, &x.worker.buffers)
-    } else {
-        Poll::Pending
-    }
+    let has_all = match x.scratch.request.body {
+        BodyKind::None => true,
+        // Nothing of it was sent on yet: all of it lies in the buffer.
+        BodyKind::Length(length) => x.log.attempts == 0 && x.down.buffer.filled().len() as u64 >= length,
+        BodyKind::Chunked | BodyKind::UntilClose => false,
+    };
+    if has_all || x.ai.is_some() { x.down.poll_gone(cx, &x.worker.buffers) } else { Poll::Pending }
 }
 
 /// One attempt at one target: a pooled connection or a new one, and the exchange on it.
