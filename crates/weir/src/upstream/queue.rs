@@ -77,6 +77,13 @@ struct Waiter {
     tried: Box<[TargetId]>,
 }
 
+impl Waiter {
+    /// No target has failed its request.
+    fn is_free(&self) -> bool {
+        self.tried.is_empty()
+    }
+}
+
 impl Queue {
     /// Whether somebody waits.
     pub(super) fn is_waited_for(&self) -> bool {
@@ -106,23 +113,18 @@ impl Queue {
             let result = match grant {
                 Grant::Lease(lease) => Ok(lease),
                 Grant::Unavailable => Err(WaitError::Unavailable),
-                Grant::Full if first.tried.is_empty() => break,
-                // What is free is where it was tried: others may go there.
-                Grant::Full => match find(&[]) {
+                // What is free may be where it was tried: others can go there.
+                Grant::Full if !first.tried.is_empty() && line.has_where(Waiter::is_free) => match find(&[]) {
                     Grant::Lease(lease) => {
-                        let Some(other) = line.serve_where(|waiter| waiter.tried.is_empty()) else {
-                            spare = Some(lease);
+                        spare = self.give_where(line, drain, lease, now);
+                        if spare.is_some() {
                             break;
-                        };
-                        drain.served(now);
-                        self.waits.observe(other.priority, now.saturating_duration_since(other.since));
-                        if let Err(Ok(lease)) = other.give.send(Ok(lease)) {
-                            spare = Some(lease);
                         }
                         continue;
                     }
-                    _ => break,
+                    Grant::Unavailable | Grant::Full => break,
                 },
+                Grant::Full => break,
             };
             let Some(first) = line.serve() else { break };
             if result.is_ok() {
@@ -136,6 +138,22 @@ impl Queue {
         self.waiting.store(line.len(), Ordering::SeqCst);
         drop(inner);
         drop(spare);
+    }
+
+    /// Gives a place to the first that was tried nowhere; returns it if all of those had just left.
+    fn give_where(&self, line: &mut Line<Waiter>, drain: &mut Drain, lease: Lease, now: Instant) -> Option<Lease> {
+        let mut lease = lease;
+        while let Some(other) = line.serve_where(Waiter::is_free) {
+            match other.give.send(Ok(lease)) {
+                Err(Ok(back)) => lease = back,
+                _ => {
+                    drain.served(now);
+                    self.waits.observe(other.priority, now.saturating_duration_since(other.since));
+                    return None;
+                }
+            }
+        }
+        Some(lease)
     }
 
     fn is_first(&self, place: Place) -> bool {

@@ -144,6 +144,11 @@ impl<T> Line<T> {
         Some(left)
     }
 
+    /// Whether there is one that [`serve_where`](Self::serve_where) would take out.
+    pub(super) fn has_where(&self, fits: impl Fn(&T) -> bool) -> bool {
+        self.classes.iter().any(|class| class.first_where(&fits).is_some())
+    }
+
     /// Takes out the first of those that `fits` says may be served while others before it may not. Looks at [`LOOKED_AT`] of each class.
     pub(super) fn serve_where(&mut self, fits: impl Fn(&T) -> bool) -> Option<T> {
         for class in &mut self.classes {
@@ -270,16 +275,20 @@ impl<T> Class<T> {
     }
 
     fn serve_where(&mut self, fits: impl Fn(&T) -> bool) -> Option<T> {
-        let of_tenant = |first: &First| self.tenants.get(&first.tenant).map(|one| (*first, &one.waiters));
-        let waiting = self.firsts.iter().filter_map(of_tenant);
-        let mut waiting =
-            waiting.flat_map(|(first, waiters)| waiters.iter().map(move |waiter| (first, waiter))).take(LOOKED_AT);
-        let (first, number) =
-            waiting.find(|(_, waiter)| fits(&waiter.value)).map(|(first, waiter)| (first, waiter.number))?;
+        let (first, number) = self.first_where(fits)?;
         if first.number == number {
             self.now = self.now.max(first.finish);
         }
         self.take(first.tenant, number, (first.finish, true)).map(|waiter| waiter.value)
+    }
+
+    /// The first that fits: the first of its tenant, and its number.
+    fn first_where(&self, fits: impl Fn(&T) -> bool) -> Option<(First, u64)> {
+        let of_tenant = |first: &First| self.tenants.get(&first.tenant).map(|one| (*first, &one.waiters));
+        let waiting = self.firsts.iter().filter_map(of_tenant);
+        let mut waiting =
+            waiting.flat_map(|(first, waiters)| waiters.iter().map(move |waiter| (first, waiter))).take(LOOKED_AT);
+        waiting.find(|(_, waiter)| fits(&waiter.value)).map(|(first, waiter)| (first, waiter.number))
     }
 
     /// The tenant with the most places, and how many.

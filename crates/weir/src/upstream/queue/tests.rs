@@ -366,3 +366,20 @@ async fn what_is_left_of_the_exchange_bounds_the_wait() {
     let mut enough = Box::pin(rig.view().wait(left(5)));
     assert!(futures_poll(&mut enough).await.is_none());
 }
+
+/// A place that only others could use is left alone while there are none.
+#[tokio::test(start_paused = true)]
+async fn one_that_waits_alone_for_another_target_leaves_the_free_one() {
+    let mut two = queued(1, 10);
+    two.targets.push(target(ip(2), 1));
+    let rig = Rig::new(two);
+    let (first, second) = (rig.lease(), rig.lease());
+    let tried = [second.target().id()];
+    let mut blocked = Box::pin(rig.view().wait_for_untried(Turn::default(), &tried));
+    drop(second);
+    assert!(futures_poll(&mut blocked).await.is_none());
+    let mut other = Box::pin(rig.view().wait(Turn::default()));
+    assert!(futures_poll(&mut other).await.expect("a place").is_ok());
+    drop(first);
+    assert!(futures_poll(&mut blocked).await.expect("a place").is_ok());
+}
