@@ -79,7 +79,7 @@ pub fn bypass(api: Api, request: &RequestScan, body: &[u8], any_temperature: boo
     };
     if request.has_state(body) || is_stored {
         Some(Bypass::State)
-    } else if request.choices(body) != 1 {
+    } else if request.choices(api, body) != 1 {
         Some(Bypass::Choices)
     } else if request.value(Member::Tools).is_some_and(|tools| hosted_tools(api, &body[tools.range()])) {
         Some(Bypass::HostedTools)

@@ -19,5 +19,18 @@ pub fn is_valid(bytes: &[u8]) -> bool {
     }
 }
 
+/// Whether an object has one of these members, by their names without escapes.
+pub fn has_member(object: &[u8], names: &[&str]) -> bool {
+    let mut lexer = Lexer::new();
+    let mut at = 0;
+    while let Ok(Some(token)) = lexer.next(object, &mut at) {
+        let is_name = matches!(token.kind, TokenKind::Key(_)) && lexer.depth() == 1;
+        if is_name && unescape(&object[token.start..token.end]).is_ok_and(|name| names.contains(&&*name)) {
+            return true;
+        }
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests;

@@ -57,6 +57,8 @@ pub struct Splice {
     has_gone_on: bool,
     /// The response is not the first one.
     is_repeated: bool,
+    /// It goes on behind the text: nothing of it is compared.
+    is_behind: bool,
     /// What the client has cannot be compared.
     is_opaque: bool,
     /// Pieces of an event that is not at its end; `None` if it is too long to be kept.
@@ -84,6 +86,7 @@ impl Splice {
             held: Vec::new(),
             has_gone_on: false,
             is_repeated: false,
+            is_behind: false,
             is_opaque: false,
             event: Some(Vec::new()),
         })
@@ -128,8 +131,9 @@ impl Splice {
         let data = event_data(event).filter(|_| is_seen);
         let value = match data.as_deref().map(<[u8]>::trim_ascii) {
             Some(b"[DONE]") if self.is_repeated && !self.has_caught_up() => return Err(Differs),
+            Some(b"[DONE]") if self.is_behind && !self.has_ended() => return Err(Differs),
             // Or a comment.
-            None | Some(b"[DONE]") => {
+            None | Some(b"[DONE]" | b"") => {
                 if self.is_repeated {
                     out.extend_from_slice(event);
                 }
@@ -143,6 +147,9 @@ impl Splice {
                 Err(_) => true,
             };
             return Ok(());
+        }
+        if self.is_behind {
+            return self.behind(event, value.ok(), out);
         }
         let mut value = value.map_err(|_| Differs)?;
         if self.take(&mut value)? {
@@ -163,6 +170,40 @@ impl Splice {
             return Err(Differs);
         }
         Ok(())
+    }
+
+    /// Takes an event that is not compared. What is not known there passes, and nothing can go on with the response any more.
+    fn behind(&mut self, event: &[u8], value: Option<Value>, out: &mut Vec<u8>) -> Result<(), Differs> {
+        let Some(whole) = value else {
+            self.is_opaque = true;
+            self.has_gone_on = true;
+            out.extend_from_slice(event);
+            return Ok(());
+        };
+        let mut value = whole.clone();
+        let is_new = if self.is_opaque { Err(Differs) } else { self.take(&mut value) };
+        if is_new.is_err() {
+            self.is_opaque = true;
+            value = whole;
+            if let Parts::Chat(chat) = &self.parts {
+                chat.put_id(&mut value);
+            }
+        }
+        if is_new != Ok(false) {
+            self.has_gone_on = true;
+            out.extend_from_slice(b"data: ");
+            out.extend_from_slice(value.to_string().as_bytes());
+            out.extend_from_slice(b"\n\n");
+        }
+        Ok(())
+    }
+
+    /// Whether every choice of which the client has anything has ended, as far as that is known.
+    fn has_ended(&self) -> bool {
+        match &self.parts {
+            Parts::Chat(chat) => self.is_opaque || chat.has_ended(),
+            Parts::Messages(_) => true,
+        }
     }
 
     fn take(&mut self, event: &mut Value) -> Result<bool, Differs> {
@@ -188,6 +229,7 @@ impl Splice {
     /// Another response begins, which does not repeat this one but goes on behind its [text](Self::plain_text).
     pub fn restart_behind(&mut self) {
         self.begin();
+        self.is_behind = true;
         if let Parts::Chat(chat) = &mut self.parts {
             chat.restart_behind();
         }
@@ -195,6 +237,7 @@ impl Splice {
 
     fn begin(&mut self) {
         self.is_repeated = true;
+        self.is_behind = false;
         // What was held the client does not have.
         if let Some(before) = self.before.take() {
             self.parts = before;

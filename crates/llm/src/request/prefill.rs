@@ -8,11 +8,33 @@ use crate::json::{Lexer, TokenKind, push_escaped, unescape};
 pub enum Prefill {
     /// By the message alone.
     Assistant,
-    /// By `prefix: true` in the message (Mistral, `DeepSeek`).
+    /// By `prefix: true` in the message (Mistral). The server sends the text again before what comes behind it.
     Prefix,
     /// By `continue_final_message: true` and `add_generation_prompt: false` in the request (vLLM, `SGLang`).
     ContinueFinalMessage,
 }
+
+/// Members with which a text cannot be gone on with: a grammar would begin anew behind it, and what counts tokens or choices would count wrongly.
+const AGAINST: [&str; 16] = [
+    "response_format",
+    "guided_json",
+    "guided_regex",
+    "guided_choice",
+    "guided_grammar",
+    "structured_outputs",
+    "regex",
+    "json_schema",
+    "ebnf",
+    "grammar",
+    "min_tokens",
+    "best_of",
+    "echo",
+    "suffix",
+    "continue_final_message",
+    "add_generation_prompt",
+];
+/// Those of them that are written: they must not be there at all, not even as `null`.
+const WRITTEN: [&str; 2] = ["continue_final_message", "add_generation_prompt"];
 
 /// What is found of a request.
 #[derive(Default)]
@@ -56,7 +78,6 @@ pub fn prefilled(api: Api, body: &[u8], text: &str, prefill: Prefill) -> Option<
 
 /// Looks for the end of the list of messages that is not empty, or of the prompt, and for what is against it.
 fn place(body: &[u8], list: &str) -> Option<Place> {
-    const OF_TOP: [&str; 5] = ["response_format", "continue_final_message", "add_generation_prompt", "echo", "suffix"];
     let (mut lexer, mut at) = (Lexer::new(), 0);
     let mut place = Place::default();
     let (mut top, mut inner) = (String::new(), String::new());
@@ -79,12 +100,13 @@ fn place(body: &[u8], list: &str) -> Option<Place> {
                 place.at = (elements > 0).then_some(token.start);
             }
             TokenKind::String(_) if depth == 1 && top == list && list == "prompt" => place.at = Some(token.end),
-            TokenKind::Null => {}
             _ => {}
         }
         let is_value =
             depth == 1 && !matches!(token.kind, TokenKind::Key(_) | TokenKind::Null | TokenKind::ObjectStart);
-        place.is_unfit |= is_value && OF_TOP.contains(&top.as_str());
+        let is_written = token.kind == TokenKind::Null && depth == 1 && WRITTEN.contains(&top.as_str());
+        let is_without_meaning = token.kind == TokenKind::Bool(false) && top == "echo";
+        place.is_unfit |= is_written || (is_value && !is_without_meaning && AGAINST.contains(&top.as_str()));
     }
     Some(place)
 }
@@ -137,6 +159,10 @@ mod tests {
         for (member, value) in [
             ("response_format", json!({"type": "json_object"})),
             ("continue_final_message", json!(false)),
+            ("add_generation_prompt", Value::Null),
+            ("structured_outputs", json!({"regex": "a"})),
+            ("guided_choice", json!(["a"])),
+            ("best_of", json!(2)),
             ("messages", json!([])),
             ("messages", json!("a")),
             ("messages", json!([{"role": "user", "content": "a"}, {"content": "b", "role": "assistant"}])),

@@ -3,6 +3,7 @@
 use super::error::{Defect, RequestError};
 use super::member::{Expected, Lookup, Member, lookup};
 use super::strings::Strings;
+use crate::Api;
 use crate::json::{Lexer, Token, TokenKind, unescape, unescape_into};
 use message::Span;
 use std::borrow::Cow;
@@ -75,19 +76,21 @@ impl RequestScan {
     }
 
     /// Requested choices, 1 unless the request says more.
-    pub fn choices(&self, body: &[u8]) -> u64 {
-        [Member::N, Member::ConfigCandidateCount]
-            .into_iter()
-            .find_map(|member| self.number(member, body))
-            .unwrap_or(1)
-            .max(1)
+    pub fn choices(&self, api: Api, body: &[u8]) -> u64 {
+        let member = if api == Api::Gemini { Member::ConfigCandidateCount } else { Member::N };
+        self.number(member, body).unwrap_or(1).max(1)
     }
 
     /// Requested output tokens, in tokens per choice.
-    pub fn max_output(&self, body: &[u8]) -> Option<u64> {
-        let members =
-            [Member::MaxCompletionTokens, Member::MaxTokens, Member::MaxOutputTokens, Member::ConfigMaxOutputTokens];
-        members.into_iter().filter_map(|member| self.number(member, body)).max()
+    pub fn max_output(&self, api: Api, body: &[u8]) -> Option<u64> {
+        // Of another API's member a server takes no notice.
+        let members: &[Member] = match api {
+            Api::Responses => &[Member::MaxOutputTokens],
+            Api::Gemini => &[Member::ConfigMaxOutputTokens],
+            Api::Chat => &[Member::MaxCompletionTokens, Member::MaxTokens],
+            _ => &[Member::MaxTokens],
+        };
+        members.iter().filter_map(|member| self.number(*member, body)).max()
     }
 
     /// Whether the response depends on state that lies with one provider.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::Api;
 use crate::json::JsonError;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -28,8 +29,8 @@ fn spans_of_an_openai_chat_request() {
     assert_eq!(text(body, Member::StreamOptions), Some(r#"{"include_usage":false}"#));
     assert_eq!(text(body, Member::IncludeUsage), Some("false"));
     assert!(found.stream(body.as_bytes()));
-    assert_eq!(found.choices(body.as_bytes()), 2);
-    assert_eq!(found.max_output(body.as_bytes()), Some(20), "max_completion_tokens wins");
+    assert_eq!(found.choices(Api::Chat, body.as_bytes()), 2);
+    assert_eq!(found.max_output(Api::Chat, body.as_bytes()), Some(20), "the larger one");
     assert_eq!(text(body, Member::Temperature), Some("0"));
     assert_eq!(text(body, Member::Seed), Some("7"));
     assert_eq!(found.string(Member::PromptCacheKey, body.as_bytes()).as_deref(), Some("k"));
@@ -43,13 +44,13 @@ fn spans_of_an_openai_chat_request() {
 fn spans_of_the_other_apis() {
     let completions = r#"{"model":"m","prompt":["once","upon"],"max_tokens":5,"stream":false}"#;
     let found = read(completions);
-    assert_eq!((found.text_bytes, found.max_output(completions.as_bytes())), (8, Some(5)));
+    assert_eq!((found.text_bytes, found.max_output(Api::Completions, completions.as_bytes())), (8, Some(5)));
 
     let responses = r#"{"model":"m","input":[{"role":"user","content":[{"type":"input_text","text":"hi"},{"type":"input_image","image_url":"https://x/y"}]}],
         "instructions":"short","max_output_tokens":64,"previous_response_id":"resp_1"}"#;
     let found = read(responses);
     assert_eq!((found.text_bytes, found.messages, found.images), (7, 1, 1));
-    assert_eq!(found.max_output(responses.as_bytes()), Some(64));
+    assert_eq!(found.max_output(Api::Responses, responses.as_bytes()), Some(64));
     assert!(found.has_state(responses.as_bytes()));
 
     let embeddings = r#"{"model":"e","input":[[1,2,3],[4]]}"#;
@@ -64,10 +65,13 @@ fn spans_of_the_other_apis() {
         "systemInstruction":{"parts":[{"text":"Be brief."}]},"generationConfig":{"maxOutputTokens":12,"candidateCount":3,"x":{"seed":[]},"seed":1}}"#;
     let found = read(gemini);
     assert_eq!((found.text_bytes, found.messages, found.images), (14, 1, 1));
-    assert_eq!((found.max_output(gemini.as_bytes()), found.choices(gemini.as_bytes())), (Some(12), 3));
+    assert_eq!(
+        (found.max_output(Api::Gemini, gemini.as_bytes()), found.choices(Api::Gemini, gemini.as_bytes())),
+        (Some(12), 3)
+    );
     assert_eq!(text(gemini, Member::ConfigSeed), Some("1"));
     let snake = r#"{"contents":[],"generation_config":{"max_output_tokens":12}}"#;
-    assert_eq!(read(snake).max_output(snake.as_bytes()), Some(12));
+    assert_eq!(read(snake).max_output(Api::Gemini, snake.as_bytes()), Some(12));
 }
 
 #[test]
@@ -137,6 +141,16 @@ fn members_that_are_not_read_may_occur_twice_and_have_any_type() {
 }
 
 #[test]
+fn members_of_other_apis_say_nothing() {
+    let body = br#"{"max_tokens":1,"max_completion_tokens":2,"max_output_tokens":3,"n":4,"generationConfig":{"maxOutputTokens":5,"candidateCount":6}}"#;
+    let found = scan(body).unwrap();
+    let most = [Api::Chat, Api::Completions, Api::Responses, Api::Messages, Api::Gemini]
+        .map(|api| found.max_output(api, body));
+    assert_eq!(most, [Some(2), Some(1), Some(3), Some(1), Some(5)]);
+    assert_eq!((found.choices(Api::Chat, body), found.choices(Api::Gemini, body)), (4, 6));
+}
+
+#[test]
 fn numbers() {
     for (value, number) in [
         ("0", Some(0)),
@@ -149,9 +163,9 @@ fn numbers() {
         ("1e999", Some(u64::MAX)),
     ] {
         let body = format!("{{\"max_tokens\":{value}}}");
-        assert_eq!(read(&body).max_output(body.as_bytes()), number, "{value}");
+        assert_eq!(read(&body).max_output(Api::Messages, body.as_bytes()), number, "{value}");
     }
-    assert_eq!(read(r#"{"n":0}"#).choices(br#"{"n":0}"#), 1);
+    assert_eq!(read(r#"{"n":0}"#).choices(Api::Chat, br#"{"n":0}"#), 1);
 }
 
 fn edited(body: &str, wanted: &Wanted<'_>) -> String {
@@ -283,8 +297,8 @@ proptest! {
         prop_assert_eq!(serde_json::from_str::<Value>(&body).ok(), Some(tree.clone()));
         prop_assert_eq!(found.model(bytes).map(Value::from).unwrap_or_default(), tree.get("model").cloned().unwrap_or_default());
         prop_assert_eq!(found.stream(bytes), tree["stream"] == true);
-        prop_assert_eq!(found.max_output(bytes), tree["max_tokens"].as_u64());
-        prop_assert_eq!(found.choices(bytes), tree["n"].as_u64().unwrap_or(1));
+        prop_assert_eq!(found.max_output(Api::Completions, bytes), tree["max_tokens"].as_u64());
+        prop_assert_eq!(found.choices(Api::Chat, bytes), tree["n"].as_u64().unwrap_or(1));
         prop_assert_eq!(found.messages as usize, tree["messages"].as_array().map_or(0, Vec::len));
         for (member, name) in [(Member::Messages, "messages"), (Member::StreamOptions, "stream_options")] {
             let value = found.value(member).map(|span| serde_json::from_slice::<Value>(&bytes[span.range()]).expect("JSON"));

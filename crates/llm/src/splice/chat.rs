@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// Members of a chunk that say nothing of the response's content, or that are looked into.
-const OF_CHUNK: [&str; 11] = [
+const OF_CHUNK: [&str; 12] = [
     "id",
     "object",
     "created",
@@ -18,6 +18,7 @@ const OF_CHUNK: [&str; 11] = [
     "obfuscation",
     "provider",
     "prompt_filter_results",
+    "timings",
 ];
 /// The same of a choice.
 const OF_CHOICE: [&str; 10] = [
@@ -109,6 +110,17 @@ impl Chat {
             }
         }
         text.filter(|text| *index == 0 && choice.end.is_none() && !text.is_empty())
+    }
+
+    /// Puts the first id into a chunk.
+    pub(super) fn put_id(&self, chunk: &mut Value) {
+        if let (Some(first), Some(id)) = (&self.id, chunk.get_mut("id")) {
+            *id = first.clone();
+        }
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.choices.values().all(|choice| choice.end.is_some())
     }
 
     /// Another response begins, with what comes behind the text of this one.

@@ -65,3 +65,61 @@ fn other_apis_cannot_be_compared() {
         assert_eq!(Splice::new(api).is_some(), can, "{api:?}");
     }
 }
+
+/// What the client gets of a response that breaks off, and of one that goes on behind its text.
+fn behind(first: &[&str], second: &[&str]) -> Result<String, Differs> {
+    let mut splice = Splice::new(Api::Chat).expect("it can be compared");
+    let mut out = Vec::new();
+    for data in first {
+        splice.piece(format!("data: {data}\n\n").as_bytes(), true, &mut out)?;
+    }
+    out.clear();
+    splice.restart_behind();
+    for data in second {
+        splice.piece(format!("data: {data}\n\n").as_bytes(), true, &mut out)?;
+    }
+    Ok(String::from_utf8(out).expect("text"))
+}
+
+const ROLE: &str = r#"{"id":"a","choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}"#;
+const HELLO: &str = r#"{"id":"a","choices":[{"index":0,"delta":{"content":"Hello "}}]}"#;
+const END: &str = r#"{"id":"b","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
+
+#[test]
+fn a_text_is_gone_on_with_under_the_first_id() {
+    let role = ROLE.replace("\"a\"", "\"b\"");
+    let world = HELLO.replace("\"a\"", "\"b\"").replace("Hello ", "Hello world");
+    let text = behind(&[ROLE, HELLO], &[&role, &world, END, "[DONE]"]).expect("a response");
+    assert!(!text.contains("role") && !text.contains("\"b\""), "{text}");
+    assert!(
+        text.contains("Hello world") && text.ends_with("data: [DONE]\n\n"),
+        "the same words again are new ones: {text}"
+    );
+}
+
+#[test]
+fn what_is_not_known_passes_behind_the_text() {
+    let strange = r#"{"id":"b","choices":[{"index":0,"delta":{"content":"x"},"logprobs":{"content":[1]}}]}"#;
+    let surrogate = r#"{"id":"b","choices":[{"index":0,"delta":{"content":"\ud83d"}}]}"#;
+    let text = behind(&[ROLE, HELLO], &[strange, surrogate, END, "[DONE]"]).expect("a response");
+    assert!(text.contains("logprobs") && text.contains("\\ud83d") && text.contains("stop"), "{text}");
+    // llama.cpp's own member, in the first response and in the second.
+    let timings = r#"{"id":"b","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"timings":{"predicted_n":3}}"#;
+    assert!(behind(&[ROLE, HELLO], &[timings, "[DONE]"]).expect("a response").contains("timings"));
+}
+
+#[test]
+fn a_response_that_goes_on_elsewhere_is_no_end() {
+    let other = r#"{"id":"b","choices":[{"index":1,"delta":{"content":"x"},"finish_reason":"stop"}]}"#;
+    assert!(behind(&[ROLE, HELLO], &[other, "[DONE]"]).is_err());
+    assert!(behind(&[ROLE, HELLO], &["[DONE]"]).is_err());
+}
+
+#[test]
+fn an_event_without_data_says_nothing() {
+    let mut splice = Splice::new(Api::Chat).expect("it can be compared");
+    let mut out = Vec::new();
+    splice.piece(b"data:\n\n", true, &mut out).expect("it passes");
+    splice.piece(format!("data: {HELLO}\n\n").as_bytes(), true, &mut out).expect("it passes");
+    assert_eq!(splice.plain_text(), Some("Hello "));
+}

@@ -84,3 +84,18 @@ fn moderations_and_images_are_forwarded() {
     let refused = post(weir.addr(), "/v1/images/generations", &events.to_string());
     assert_eq!((refused.status, &refused.json()["error"]["param"]), (400, &json!("stream")));
 }
+
+/// The other form of Gemini's count would carry the prompt past `redact`, and the client's name of the model to the provider.
+#[test]
+fn a_request_within_the_request_is_refused() {
+    let provider = Provider::start();
+    let weir = gateway(&provider, "", MODELS, "");
+    for name in ["generateContentRequest", "generate_content_request", "gen\\u0065rateContentRequest"] {
+        let body = format!("{{\"{name}\": {{\"contents\": [{{\"parts\": [{{\"text\": \"hi\"}}]}}]}}}}");
+        let refused = post(weir.addr(), "/v1/models/gpt:countTokens", &body);
+        assert_eq!((refused.status, &refused.json()["error"]["status"]), (400, &json!("INVALID_ARGUMENT")), "{name}");
+    }
+    let body = json!({"contents": [{"parts": [{"text": "hi"}]}]}).to_string();
+    let counted = post(weir.addr(), "/v1/models/gpt:countTokens", &body);
+    assert_eq!((counted.status, counted.field("x-weir-estimate")), (200, Some("true")), "{}", counted.text());
+}

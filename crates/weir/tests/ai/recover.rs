@@ -145,6 +145,7 @@ impl Rig {
              claude: {{candidates: [{{provider: q, model: real, max_output: 100}}], {timeouts}}}\n  \
              once: {{candidates: [{{provider: p, model: real}}], attempts: 1, {timeouts}}}\n  \
              go: {{candidates: [{{provider: p, model: real, prefill: continue_final_message}}], recover: continue, timeouts: {{token_idle: 500ms}}}}\n  \
+             both: {{candidates: [{{provider: p, model: real, prefill: assistant}}, {{provider: r, model: real, tier: 2, max_output: 100}}], recover: continue, timeouts: {{token_idle: 500ms}}}}\n  \
              off: {{candidates: [{{provider: p, model: real}}]}}\n  \
              pair: {{candidates: [{{provider: p, model: real}}, {{provider: r, model: real, tier: 2, max_output: 100}}], {timeouts}}}\n\
              routes:\n  - {{name: ai, match: {{path: /v1/*}}, ai: {{}}{route}}}\n",
@@ -443,15 +444,17 @@ fn a_model_goes_on_with_the_text() {
         );
     }
     // What the provider counted of the last attempt, and what the client had before.
-    assert_eq!(rig.line(4)["tokens_out"], 8 + 3);
+    let ai = rig.line(4);
+    assert_eq!((&ai["tokens_out"], &ai["estimated"]), (&json!(8 + 3), &json!(true)), "{ai}");
     let twice = [breaks(3, End::Cut), Plan { text: rest(3), ..breaks(4, End::Cut) }, Plan { text: rest(6), ..WHOLE }];
     let (received, verdict, requests) = rig.call("go", &twice);
     assert_eq!((verdict, requests), (Verdict::Complete, 3), "{}", received.text());
     // An end before any further text is one.
     let (received, verdict, _) = rig.call("go", &[breaks(4, End::Cut), Plan { text: "", ..WHOLE }]);
     assert!(received.text().contains("[DONE]") && verdict != Verdict::ErrorEvent, "{}", received.text());
-    let (received, verdict, requests) = rig.call("go", &[breaks(4, End::Cut), breaks(0, End::Status(400))]);
-    assert_eq!((verdict, requests), (Verdict::ErrorEvent, 2), "{}", received.text());
+    // One that does not take the text repeats it.
+    let (received, verdict, requests) = rig.call("go", &[breaks(4, End::Cut), breaks(0, End::Status(400)), WHOLE]);
+    assert_eq!((verdict, requests), (Verdict::Complete, 3), "{}", received.text());
 }
 
 /// A response that is to be JSON is repeated: a text that two attempts have written might be none.
@@ -470,4 +473,26 @@ fn where_a_text_cannot_be_gone_on_with_it_is_repeated() {
             .flat_map(Upstream::requests)
             .all(|request| !request.body.windows(9).any(|nine| nine == b"assistant"))
     );
+}
+
+/// What the client wanted would have served it: a request that was written here and is refused goes to the next candidate.
+#[test]
+fn a_candidate_that_does_not_take_the_text_is_passed_over() {
+    let rig = Rig::usual();
+    let (received, verdict, requests) = rig.call("both", &[breaks(4, End::Cut), breaks(0, End::Status(400)), WHOLE]);
+    assert_eq!((verdict, requests), (Verdict::Complete, 3), "{}", received.text());
+    assert_eq!(rig.other.request_count(), 1, "the next candidate repeated it: {}", received.text());
+}
+
+/// A server may go on with another choice than the one that was cut.
+#[test]
+fn one_of_several_choices_is_not_gone_on_with() {
+    let rig = Rig::usual();
+    *rig.plans.lock().unwrap() = [breaks(4, End::Cut), WHOLE, WHOLE].into();
+    let mut asked: Value = serde_json::from_str(&body("go")).unwrap();
+    asked["n"] = 2.into();
+    let received = send(rig.weir.addr(), "POST", CHAT, &[("Content-Type", "application/json")], &asked.to_string());
+    assert!(!received.text().contains("weir-recovered"), "{}", received.text());
+    let bodies: Vec<_> = rig.targets.iter().flat_map(Upstream::requests).map(|request| request.body).collect();
+    assert!(bodies.iter().all(|body| !body.windows(9).any(|nine| nine == b"assistant")));
 }

@@ -340,7 +340,7 @@ fn write_request(
         && let Some((body, scan)) = begun.request(call, turn)
     {
         // The client has a part of what it may get.
-        let max_output = scan.max_output(&body).map(|most| most.saturating_sub(begun.delivered).max(1));
+        let max_output = scan.max_output(call.api, &body).map(|most| most.saturating_sub(begun.delivered).max(1));
         let wanted = Wanted { model: Some(&*turn.candidate.model), include_usage: turn.adds_usage, max_output };
         let body = Edits::of(&scan, &body, &wanted).apply(&body);
         request::write_head(x, call, turn, place, body.len(), &mut up.out.bytes);

@@ -82,12 +82,12 @@ fn most(call: &Call<'_>) -> Amounts {
     let config = call.snapshot.config();
     let asked = match call.api {
         api if !api.generates_text() => Some(0),
-        _ => call.scan.max_output(call.body),
+        _ => call.scan.max_output(call.api, call.body),
     };
     let mut most = Amounts { input: call.estimate, ..Amounts::default() };
     for candidate in &call.model.candidates {
         let limit = OutputLimit {
-            choices: call.scan.choices(call.body),
+            choices: call.scan.choices(call.api, call.body),
             asked,
             max_output: candidate.max_output,
             reserve_output: config.ai.reserve_output,

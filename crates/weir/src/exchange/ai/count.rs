@@ -15,6 +15,12 @@ pub(super) fn is_served(config: &Config, model: &Model, api: Api) -> bool {
     model.candidates.iter().any(|candidate| config.providers[candidate.provider.0].family == api.family())
 }
 
+/// Whether the prompt is in a request within the request, the other form of Gemini's API: there nothing is estimated, redacted or named anew.
+pub(super) fn has_inner_request(api: Api, body: &[u8]) -> bool {
+    const NAMES: [&str; 2] = ["generateContentRequest", "generate_content_request"];
+    api == Api::Gemini && llm::json::has_member(body, &NAMES)
+}
+
 /// Responds with the estimate.
 ///
 /// # Errors

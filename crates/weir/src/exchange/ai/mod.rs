@@ -170,6 +170,10 @@ async fn serve(
     record.estimate = estimate;
     record.redacted = redacted.total();
     x.ai = Some(Box::new(record));
+    if counts && count::has_inner_request(api, &body) {
+        let message = "A `generateContentRequest` is not looked into; put its `contents` into the request itself";
+        return Err(Problem::request("unsupported_member", message, Some("generateContentRequest")).into());
+    }
     if counts && !count::is_served(config, model, api) {
         return count::estimated(x, api, estimate).await;
     }
@@ -219,6 +223,7 @@ fn learn(x: &Exchange<'_>, call: &Call<'_>, state: &AiState) {
     if let Some(record) = &x.ai
         && let Some([input, ..]) = record.tokens
         && !record.estimated
+        && !record.is_prefilled
     {
         state.ratio(call.model_id).learn(&PromptSize::from(call.scan), input);
     }
@@ -382,8 +387,11 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
                 }
                 break;
             }
-            if rule.next == Next::Nothing {
-                break 'candidates;
+            // A request that was written here may be refused where the client's own would not be.
+            match &mut begun {
+                Some(begun) if rule.next == Next::Nothing && begun.is_prefilled => begun.refused_by.push(index),
+                _ if rule.next == Next::Nothing => break 'candidates,
+                _ => {}
             }
             if rule.next == Next::LargerContext {
                 more_than = Some(candidate.context);

@@ -47,6 +47,8 @@ pub struct Record {
     pub fallback: bool,
     /// Input tokens, as estimated.
     pub estimate: u64,
+    /// The input of the last attempt was the request and a text that the client had.
+    pub is_prefilled: bool,
     /// Tokens of the input that were written to a cache of the provider.
     pub cache_write: u64,
     /// The request of the last attempt was sent, or part of it.
@@ -85,6 +87,7 @@ impl Record {
             fault: 0,
             fallback: false,
             estimate: 0,
+            is_prefilled: false,
             cache_write: 0,
             was_sent: false,
             price: None,
@@ -118,7 +121,7 @@ impl Record {
             end,
             first_token_ns: self.first_token_ns,
             inter_token_ns: self.inter_token_ns,
-            estimate: self.estimate,
+            estimate: if self.is_prefilled { 0 } else { self.estimate },
             tokens: self.tokens,
             estimated: self.estimated,
             cost: self.cost,

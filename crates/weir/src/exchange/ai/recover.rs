@@ -11,7 +11,7 @@
 use h1::BodyKind;
 use llm::error::ApiError;
 use llm::fault::{self, Fault};
-use llm::request::{RequestScan, prefilled, scan};
+use llm::request::{Prefill, RequestScan, prefilled, scan};
 use llm::splice::{Differs, Splice};
 use llm::stream::Failure;
 
@@ -35,7 +35,11 @@ pub(super) struct Begun {
     pub framing: BodyKind,
     /// Attempts that went on with it.
     times: u32,
-    /// The attempt on its way was told to go on with the text: it repeats nothing.
+    /// The attempt on its way was told to go on with the text.
+    pub is_prefilled: bool,
+    /// Candidates, by their place in the model, that did not take such a request.
+    pub refused_by: Vec<usize>,
+    /// It repeats nothing of it.
     goes_on_behind: bool,
     /// Events with content that the client has, about.
     pub delivered: u64,
@@ -74,6 +78,8 @@ impl Begun {
             splice,
             framing,
             times: 0,
+            is_prefilled: false,
+            refused_by: Vec::new(),
             goes_on_behind: false,
             delivered: 0,
             broken: None,
@@ -87,12 +93,20 @@ impl Begun {
 
     /// The request of an attempt that is told to go on with the text, and what it says; `None` if the attempt must repeat it.
     pub(super) fn request(&mut self, call: &Call<'_>, turn: &Turn<'_>) -> Option<(Vec<u8>, RequestScan)> {
-        let is_wanted = call.model.recover == Recover::Continue && turn.translated.is_none();
+        let is_wanted = call.model.recover == Recover::Continue
+            && turn.translated.is_none()
+            && !self
+                .refused_by
+                .iter()
+                .any(|index| std::ptr::eq(&raw const call.model.candidates[*index], turn.candidate))
+            && call.scan.choices(call.api, call.body) == 1;
         let prefill = turn.candidate.prefill.filter(|_| is_wanted);
         let request =
             prefill.zip(self.splice.plain_text()).and_then(|(how, text)| prefilled(call.api, call.body, text, how));
         let request = request.and_then(|body| scan(&body).ok().map(|scan| (body, scan)));
-        self.goes_on_behind = request.is_some();
+        // A server that sends the text again is one that repeats it.
+        self.goes_on_behind = request.is_some() && prefill != Some(Prefill::Prefix);
+        self.is_prefilled = request.is_some();
         request
     }
 
@@ -105,6 +119,11 @@ impl Begun {
     /// Whether the attempt on its way goes on behind the text, and so repeats none of it.
     pub(super) fn goes_on_behind(&self) -> bool {
         self.goes_on_behind && self.times > 0
+    }
+
+    /// Whether the client has anything of the attempt on its way.
+    pub(super) fn has_gone_on(&self) -> bool {
+        self.splice.has_gone_on()
     }
 
     /// Whether an attempt goes on with what another one began.

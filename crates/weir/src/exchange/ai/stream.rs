@@ -74,7 +74,7 @@ pub(super) async fn run(
     reply: &Reply,
     begun: &mut Option<Box<Begun>>,
 ) -> Result<Ended, Failed> {
-    let choices = call.scan.choices(call.body);
+    let choices = call.scan.choices(call.api, call.body);
     let mut goes_on = begun.take();
     if let Some(begun) = &mut goes_on {
         begun.restart();
@@ -390,10 +390,13 @@ impl Relay<'_> {
 
     /// Events with content that the client has, about; those that repeat others are not counted again.
     fn delivered(&self) -> u64 {
+        // An event may have several tokens, of which a provider may tell before the end.
+        let own = self.delivered.max(self.state.usage().total_output());
         match &self.begun {
             None => self.delivered,
-            Some(begun) if begun.goes_on_behind() => begun.delivered.saturating_add(self.delivered),
-            Some(begun) => self.delivered.max(begun.delivered),
+            Some(begun) if begun.goes_on_behind() => begun.delivered.saturating_add(own),
+            Some(begun) if begun.is_repeated() && !begun.has_gone_on() => begun.delivered,
+            Some(begun) => own.max(begun.delivered),
         }
     }
 
@@ -422,7 +425,9 @@ impl Relay<'_> {
             let before = self.begun.as_ref().filter(|begun| begun.goes_on_behind()).map_or(0, |begun| begun.delivered);
             if let (Some([_, output, _]), false) = (&mut record.tokens, record.estimated) {
                 *output = output.saturating_add(before);
+                record.estimated = before > 0;
             }
+            record.is_prefilled = self.begun.as_ref().is_some_and(|begun| begun.is_prefilled);
             // Between the pieces of this attempt; what a stream waited for another one is no pace of a model.
             let first = record.first_token_ns.filter(|_| !self.is_repeated()).map(|first| self.reply.sent_at + first);
             let lasted = first.map(|first| self.content_ns.saturating_sub(first));

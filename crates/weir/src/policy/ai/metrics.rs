@@ -250,7 +250,7 @@ pub struct Request<'a> {
     pub first_token_ns: Option<u64>,
     /// Nanoseconds between two pieces of content, on average.
     pub inter_token_ns: Option<u64>,
-    /// Estimated input tokens.
+    /// Estimated input tokens; 0 if the provider got another input.
     pub estimate: u64,
     /// Input, output and cached tokens.
     pub tokens: Option<[u64; 3]>,
@@ -325,7 +325,8 @@ impl Counts {
         if let Some(ns) = request.inter_token_ns {
             self.inter_token.observe(ns as f64 / 1e9);
         }
-        if let Some([input, ..]) = request.tokens.filter(|[input, ..]| *input > 0 && !request.estimated) {
+        let is_known = |input: u64| input > 0 && request.estimate > 0 && !request.estimated;
+        if let Some([input, ..]) = request.tokens.filter(|[input, ..]| is_known(*input)) {
             self.estimate.observe(request.estimate as f64 / input as f64);
         }
     }
