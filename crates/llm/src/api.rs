@@ -22,12 +22,7 @@ pub enum Api {
 }
 
 /// Anthropic's path for counting the tokens of a prompt.
-const MESSAGES_COUNT: &str = "/v1/messages/count_tokens";
-
-/// Whether a request path without its query only counts the tokens of a prompt; none are generated.
-pub fn counts_tokens(path: &str) -> bool {
-    path == MESSAGES_COUNT || GeminiMethod::of_path(path).is_some_and(|(_, method)| method == GeminiMethod::Count)
-}
+pub const MESSAGES_COUNT: &str = "/v1/messages/count_tokens";
 
 /// The method in a path of Gemini's API, which has no other place for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::Instant;
 
 use serde_json::Value;
-use testkit::{DEADLINE, Signal, Upstream, Weir, answer, ports::Port, wait};
+use testkit::{DEADLINE, Gate, Signal, Upstream, Weir, answer, ports::Port, wait};
 
 /// One route to an upstream that responds, one to an upstream that is not there, one that the gateway serves itself.
 fn yaml(upstream: &Upstream, dead: &Port, more: &str) -> String {
@@ -313,15 +313,13 @@ fn the_access_log_has_a_line_for_what_is_no_request() {
 /// Peers outside of `trusted_proxies` do not learn whether a response was cached, or how long the upstream took.
 #[test]
 fn server_timing_says_where_the_time_went_to_those_who_may_know() {
-    let slow = Upstream::start(|conn, message| {
-        std::thread::sleep(Duration::from_millis(80));
-        answer::raw("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 5\r\n\r\nhello")(conn, message)
-    });
+    let reply = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 5\r\n\r\nhello";
+    let slow = Upstream::start(answer::raw(reply));
     let start = |who: &str, trusted: &str| {
         let yaml = format!(
             "listen: 127.0.0.1:0\nworkers: 1\nserver_timing: {who}\ntrusted_proxies: [{trusted}]\n\
              upstreams: {{app: {{targets: [{}]}}}}\ncaches: {{c: {{mode: http}}}}\n\
-             routes:\n  - {{match: {{path: /c/*}}, upstream: app, cache: c}}\n  - {{match: {{path: /*}}, upstream: app}}\n",
+             routes:\n  - {{match: {{path: /l}}, respond: {{body: x}}}}\n  - {{match: {{path: /c/*}}, upstream: app, cache: c}}\n  - {{match: {{path: /*}}, upstream: app}}\n",
             slow.url()
         );
         Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start()
@@ -338,9 +336,24 @@ fn server_timing_says_where_the_time_went_to_those_who_may_know() {
         let told = timing(&weir, "/x");
         assert_eq!(told.is_some(), is_told, "{who} {trusted}");
         let Some(told) = told else { continue };
+        assert!(milliseconds(&told, "gw").is_some() && milliseconds(&told, "upstream").is_some(), "{told}");
+        // What the upstream takes is its own, and all together is no more than the client waits.
+        let gate = Gate::new();
+        slow.set_answer(answer::gated(&gate, answer::raw(reply)));
+        slow.forget();
+        let mut client = weir.connect();
+        let began = Instant::now();
+        client.request("GET", "/x", &[], "");
+        slow.wait_for_requests(1);
+        let held = Instant::now();
+        (0..20).for_each(|_| drop(weir.get("/l")));
+        let held = held.elapsed().as_secs_f64() * 1e3;
+        gate.open();
+        let told = client.read_response().field("server-timing").expect("a field").to_owned();
+        let waited = began.elapsed().as_secs_f64() * 1e3;
         let (own, upstream) =
             (milliseconds(&told, "gw").expect("gw"), milliseconds(&told, "upstream").expect("upstream"));
-        assert!(upstream >= 80.0 && own < upstream, "{told}");
+        assert!(upstream + 0.001 >= held && own + upstream <= waited + 0.001, "{told} {held} {waited}");
         let miss = timing(&weir, "/c/x").expect("a field");
         assert!(miss.ends_with(", cache;desc=miss") && milliseconds(&miss, "upstream").is_some(), "{miss}");
         let hit = timing(&weir, "/c/x").expect("a field");

@@ -1,4 +1,4 @@
-use super::{Api, Family, GeminiMethod, counts_tokens};
+use super::{Api, Family, GeminiMethod};
 
 #[test]
 fn a_path_names_its_api() {
@@ -27,10 +27,6 @@ fn a_path_names_its_api() {
     ] {
         assert_eq!(Api::of_path(path), api, "{path}");
     }
-    for path in ["/v1/messages/count_tokens", "/v1beta/models/a:countTokens", "/v1/models/a:countTokens"] {
-        assert!(counts_tokens(path), "{path}");
-    }
-    assert!(!counts_tokens("/v1/messages") && !counts_tokens("/v1beta/models/a:generateContent"));
     let named = GeminiMethod::of_path("/v1beta/models/a:b:streamGenerateContent");
     assert_eq!(named, Some(("a:b", GeminiMethod::Stream)));
     assert_eq!(Api::Messages.family(), Family::Anthropic);

@@ -1,14 +1,36 @@
 //! What is checked before a request goes anywhere, apart from who sends it.
 
-use h1::{BodyKind, Expect, Method};
+use auth::Identity;
+use h1::{BodyKind, Expect, Method, RequestHead};
 
 use super::Exchange;
+use crate::client::downstream::Downstream;
 use crate::config::RouteId;
 use crate::error::{Error, Reason};
 use crate::http::websocket;
 use crate::observe::metrics::NONE;
 use crate::policy::limit::{self, Asked, Refusal, Stage, Verdict};
 use crate::worker::snapshot::Snapshot;
+
+/// What limits, and queues that are fair, look at. Of parts of an exchange, so that its working memory can be used beside it.
+pub(super) fn asked<'a>(
+    head: &'a RequestHead,
+    down: &'a Downstream,
+    identity: Option<&'a Identity>,
+    route: &'a str,
+    model: Option<&'a str>,
+) -> Asked<'a> {
+    let client = &down.client;
+    Asked {
+        head,
+        buf: down.buffer.whole(),
+        client: client.address,
+        peer_is_trusted: client.peer_is_trusted,
+        route,
+        identity,
+        model,
+    }
+}
 
 impl Exchange<'_> {
     /// Refuses a request for a host that the connection's handshake was not made for (RFC 9110 section 15.5.20), and of a client whose handshake
@@ -113,16 +135,7 @@ impl Exchange<'_> {
         if limits.is_empty() {
             return Ok(None);
         }
-        let client = &self.down.client;
-        let asked = Asked {
-            head: &self.scratch.request,
-            buf: self.down.buffer.whole(),
-            client: client.address,
-            peer_is_trusted: client.peer_is_trusted,
-            route: name,
-            identity: self.identity.as_deref(),
-            model: None,
-        };
+        let asked = asked(&self.scratch.request, self.down, self.identity.as_deref(), name, None);
         let verdict = limit::check(&mut self.scratch.limits, &snapshot.limits, limits, stage, &asked).await?;
         if verdict == Verdict::Allowed && stage != Stage::Early {
             self.scratch.limits.write_fields(&mut self.scratch.answer_lines, &snapshot.limits, limits);

@@ -1,10 +1,10 @@
-//! Whose turn a request takes in a queue, and what it costs.
+//! The place of a request in a queue: its class, its tenant, and what serving it costs.
 
 use std::time::Duration;
 
 use super::Exchange;
+use super::checks::asked;
 use crate::config::UpstreamId;
-use crate::policy::limit::Asked;
 use crate::runtime::clock;
 use crate::upstream::Turn;
 use crate::worker::snapshot::Snapshot;
@@ -29,16 +29,8 @@ pub(super) fn turn(
     let Some(fair) = config.upstreams[upstream.0].queue.as_ref().and_then(|queue| queue.fair.as_ref()) else {
         return Turn::default();
     };
-    let client = &x.down.client;
-    let asked = Asked {
-        head: &x.scratch.request,
-        buf: x.down.buffer.whole(),
-        client: client.address,
-        peer_is_trusted: client.peer_is_trusted,
-        route: x.route.map_or("", |route| &*config.routes[route.0].name),
-        identity: x.identity.as_deref(),
-        model,
-    };
+    let route = x.route.map_or("", |route| &*config.routes[route.0].name);
+    let asked = asked(&x.scratch.request, x.down, x.identity.as_deref(), route, model);
     let fields = asked.head.fields.iter().filter(|field| field.name.of_buf(asked.buf).eq_ignore_ascii_case(PRIORITY));
     let lowered = fields.filter_map(|field| Priority::of_name(field.value.of_buf(asked.buf))).max();
     let own = asked.identity.map_or_else(Priority::default, |who| who.priority);

@@ -18,6 +18,7 @@
 mod affinity;
 mod balance;
 mod breaker;
+mod buckets;
 pub mod client;
 pub mod connect;
 mod control;

@@ -40,7 +40,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 pub enum WaitError {
     /// There is no queue, or it is full.
     QueueFull,
-    /// `queue.timeout` would run out before its turn comes, which is in this time.
+    /// `queue.timeout` would run out before it is served, which is in this time.
     TooLong(Duration),
     /// `queue.timeout` ran out.
     TimedOut,

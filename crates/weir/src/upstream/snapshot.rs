@@ -213,7 +213,7 @@ pub struct QueueSnapshot {
     pub waited: u64,
     /// Requests that found it full, or left it for others when it was, since the start.
     pub refused: u64,
-    /// Requests whose turn would have come after `queue.timeout`, since the start.
+    /// Requests that were refused because they would have been served after `queue.timeout`, since the start.
     pub too_long: u64,
     /// Requests whose wait in the queue timed out, since the start.
     pub timed_out: u64,

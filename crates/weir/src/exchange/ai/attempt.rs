@@ -49,6 +49,8 @@ pub(super) struct Turn<'a> {
     pub adds_usage: bool,
     /// The attempt before was not processed by its target: this one goes to a target that was not tried yet.
     pub is_elsewhere: bool,
+    /// The candidate has not refused a request to go on with a text.
+    pub may_prefill: bool,
 }
 
 /// An attempt that did not lead to a response.

@@ -6,10 +6,10 @@ use std::time::Duration;
 use llm::money::{OutputLimit, Price, Tokens};
 
 use super::super::Exchange;
+use super::super::checks::asked;
 use super::Call;
 use super::problem::{Problem, Stop};
 use crate::error::Reason;
-use crate::policy::limit::Asked;
 use crate::policy::limit::budget::{self, Amounts, RefusedFor, Reservation, Wish};
 use crate::runtime::clock;
 
@@ -20,7 +20,7 @@ use crate::runtime::clock;
 pub(super) async fn reserve(x: &mut Exchange<'_>, call: &Call<'_>) -> Result<Option<Reservation>, Stop> {
     let snapshot = call.snapshot;
     let route = &snapshot.routes[call.route.0].limits;
-    if !route.has_budgets() || call.counts_only() {
+    if !route.has_budgets() || call.counts {
         return Ok(None);
     }
     let left_ns = call.total_due.saturating_sub(clock::now_ns());
@@ -29,16 +29,8 @@ pub(super) async fn reserve(x: &mut Exchange<'_>, call: &Call<'_>) -> Result<Opt
         deadline: call.model.total.map(|_| Duration::from_nanos(left_ns)),
         id: u128::from(x.worker.random()) << 64 | u128::from(x.worker.random()),
     };
-    let client = &x.down.client;
-    let asked = Asked {
-        head: &x.scratch.request,
-        buf: x.down.buffer.whole(),
-        client: client.address,
-        peer_is_trusted: client.peer_is_trusted,
-        route: &snapshot.config().routes[call.route.0].name,
-        identity: x.identity.as_deref(),
-        model: Some(&call.model.name),
-    };
+    let name = &snapshot.config().routes[call.route.0].name;
+    let asked = asked(&x.scratch.request, x.down, x.identity.as_deref(), name, Some(&call.model.name));
     let reserved = budget::reserve(&snapshot.limits, route, &asked, &wish).await;
     let lines = &mut x.scratch.answer_lines;
     match reserved.map_err(|_| Reason::LimitStore)? {
@@ -111,7 +103,7 @@ pub(super) async fn settle(
     let is_gone = matches!(result, Err(Stop::Error(error)) if error.reason == Reason::ClientGone);
     let mut used = Amounts::default();
     if let Some(record) = &mut x.ai {
-        if record.tokens.is_none() && is_gone && record.was_sent && !call.counts_only() {
+        if record.tokens.is_none() && is_gone && record.was_sent && !call.counts {
             record.tokens = Some([record.estimate, 0, 0]);
             record.estimated = true;
         }

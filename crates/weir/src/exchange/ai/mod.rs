@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use llm::Api;
-use llm::api::GeminiMethod;
+use llm::api::{GeminiMethod, MESSAGES_COUNT};
 use llm::fault::{Fault, Next, Repeat};
 use llm::request::{Member, RequestScan};
 use llm::tokens::PromptSize;
@@ -90,11 +90,6 @@ impl Call<'_> {
     fn is_apart(&self) -> bool {
         self.heartbeat.is_some() || self.guard.is_some()
     }
-
-    /// Tokens are counted, none are generated: the call uses none.
-    fn counts_only(&self) -> bool {
-        self.counts
-    }
 }
 
 /// Serves a request of a route with `ai`.
@@ -146,6 +141,7 @@ async fn serve(
         Some((name, method)) => (Some(name.into()), Some(method)),
         None => (found.model(&body), None),
     };
+    let counts = method == Some(GeminiMethod::Count) || path == MESSAGES_COUNT;
     let Some((model_id, model)) = find_model(config, action, x.identity.as_deref(), name.as_deref()) else {
         return Err(match name {
             Some(name) => models::not_found(&name, api).into(),
@@ -160,7 +156,6 @@ async fn serve(
         let message = "Images are not served as events";
         return Err(Problem::request("unsupported_member", message, Some("stream")).into());
     }
-    let counts = llm::api::counts_tokens(std::str::from_utf8(&x.scratch.path).unwrap_or_default());
     let streams = match method {
         Some(method) => method == GeminiMethod::Stream && request::wants_events(x),
         None => found.stream(&body) && api.generates_text() && !counts,
@@ -316,6 +311,7 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
                 is_first: first == Some(index),
                 adds_usage: adds_usage(call, translated.is_some()),
                 is_elsewhere,
+                may_prefill: begun.as_ref().is_none_or(|begun| !begun.refused_by.contains(&index)),
             };
             is_elsewhere = false;
             if let Some(record) = &mut x.ai {
@@ -569,6 +565,7 @@ fn last_turn<'a>(x: &Exchange<'_>, call: &Call<'a>) -> Option<Turn<'a>> {
         is_first,
         adds_usage: false,
         is_elsewhere: false,
+        may_prefill: false,
     })
 }
 

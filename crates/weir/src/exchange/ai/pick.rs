@@ -52,9 +52,8 @@ pub(super) async fn pick(
                 let turn = turn(x, snapshot, upstream, Some(&call.model.name), call.total_due, || call.most_tokens());
                 let place = view.wait_for_untried(turn, &x.scratch.tried);
                 return wait(x, place, call.total_due).await.map_err(|(error, _)| {
-                    let too_long = error.reason == Reason::QueueTooLong;
-                    let retry_after = x.retry_after.filter(|_| too_long).map(Duration::from_secs);
-                    Failed { retry_after, ..Failed::of(error) }
+                    // It is of this attempt: another candidate may fail for another reason.
+                    Failed { retry_after: x.retry_after.take().map(Duration::from_secs), ..Failed::of(error) }
                 });
             }
         }

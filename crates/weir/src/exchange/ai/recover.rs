@@ -95,10 +95,7 @@ impl Begun {
     pub(super) fn request(&mut self, call: &Call<'_>, turn: &Turn<'_>) -> Option<(Vec<u8>, RequestScan)> {
         let is_wanted = call.model.recover == Recover::Continue
             && turn.translated.is_none()
-            && !self
-                .refused_by
-                .iter()
-                .any(|index| std::ptr::eq(&raw const call.model.candidates[*index], turn.candidate))
+            && turn.may_prefill
             && call.scan.choices(call.api, call.body) == 1;
         let prefill = turn.candidate.prefill.filter(|_| is_wanted);
         let request =

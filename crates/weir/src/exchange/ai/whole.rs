@@ -174,7 +174,7 @@ fn judge(call: &Call<'_>, turn: &Turn<'_>, reply: &Reply, facts: &Facts, end: En
     }
     let fault = fault::of_response(head, facts, end != End::Proper)?;
     // A count is neither content nor an end.
-    if fault == Fault::EMPTY && call.counts_only() {
+    if fault == Fault::EMPTY && call.counts {
         return None;
     }
     // An error in the form of another API is written anew.
@@ -206,7 +206,7 @@ fn malformed() -> Failed {
 /// Counts the tokens of a response of so many bytes. A provider that does not report them must not make calls free: where the model has produced
 /// something, which ends for a reason, they are estimated by the bytes, the JSON around the text included.
 fn count(x: &mut Exchange<'_>, call: &Call<'_>, turn: &Turn<'_>, (facts, bytes): (&Facts, u64), is_complete: bool) {
-    if let Some(record) = x.ai.as_mut().filter(|_| !call.counts_only()) {
+    if let Some(record) = x.ai.as_mut().filter(|_| !call.counts) {
         let is_reported = facts.usage.output.is_some() || facts.end_reason.is_none();
         let delivered = if is_reported { 0 } else { (bytes as f64 / llm::tokens::START_RATIO).ceil() as u64 };
         record.count(&facts.usage, turn.api, delivered, is_complete);

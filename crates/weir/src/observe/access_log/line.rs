@@ -7,6 +7,7 @@ use h1::encode;
 use proxy_protocol::Received;
 
 use super::form::{Form, Json, Logfmt, Name, name};
+use super::template::Fields;
 use super::{combined, json};
 use crate::config::ClientAddress;
 use crate::config::LogFormat;
@@ -177,12 +178,13 @@ pub struct Call<'a> {
 }
 
 impl Line<'_> {
-    /// Appends the line and its line feed. A template has a [renderer](super::template::Fields) of its own.
-    pub(super) fn render(&self, out: &mut Vec<u8>, clock: &mut Rfc3339, format: &LogFormat) {
+    /// Appends the line and its line feed. `memory`: for a template.
+    pub(super) fn render(&self, out: &mut Vec<u8>, clock: &mut Rfc3339, format: &LogFormat, memory: &mut Fields) {
         match format {
-            LogFormat::Json | LogFormat::Template(_) => self.fields::<Json>(out, clock),
+            LogFormat::Json => self.fields::<Json>(out, clock),
             LogFormat::Logfmt => self.fields::<Logfmt>(out, clock),
             LogFormat::Combined => combined::render(self, out, clock),
+            LogFormat::Template(parts) => memory.render(self, parts, out, clock),
         }
     }
 

@@ -251,12 +251,7 @@ impl Writer {
         if self.lines == 0 {
             self.oldest_ms = line.time_ms;
         }
-        match &self.format {
-            config::LogFormat::Template(parts) => {
-                self.template.render(line, parts, &mut self.buffer, &mut self.clock);
-            }
-            format => line.render(&mut self.buffer, &mut self.clock, format),
-        }
+        line.render(&mut self.buffer, &mut self.clock, &self.format, &mut self.template);
         self.lines += 1;
         if self.buffer.len() >= FULL {
             self.hand_over();

@@ -45,7 +45,7 @@ fn rendered(line: &Line<'_>) -> String {
 
 fn rendered_as(line: &Line<'_>, format: LogFormat) -> String {
     let mut out = Vec::new();
-    line.render(&mut out, &mut Rfc3339::default(), &format);
+    line.render(&mut out, &mut Rfc3339::default(), &format, &mut template::Fields::default());
     assert!(out.len() <= line::LONGEST);
     let text = String::from_utf8(out).expect("UTF-8");
     assert_eq!(text.find('\n'), Some(text.len() - 1), "one line");

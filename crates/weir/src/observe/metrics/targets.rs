@@ -150,7 +150,7 @@ fn of_upstreams(upstreams: &[UpstreamSnapshot], out: &mut Exposition<'_>) -> fmt
     )?;
     out.counter(
         "upstream_queue_too_long",
-        "Requests whose turn in the queue would have come too late",
+        "Requests refused because the queue would have served them too late",
         queues(|q| q.too_long),
     )?;
     out.counter("upstream_queue_timed_out", "Requests whose wait in the queue timed out", queues(|q| q.timed_out))?;

@@ -12,6 +12,7 @@ use arc_swap::ArcSwapOption;
 use llm::balance::{EngineMetrics, MAX_REPLICAS, PrefixIndex, PrefixMatch};
 use llm::request::PrefixHashes;
 
+use super::buckets::Buckets;
 use super::target::{Target, TargetId};
 use super::time::Moment;
 
@@ -97,9 +98,7 @@ pub(super) struct Replicas {
     /// Who has each slot. A target keeps its slot as long as it is a target, as the index knows it by that.
     slots: Mutex<Vec<Option<TargetId>>>,
     picks: [AtomicU64; PickReason::ALL.len()],
-    matches: [AtomicU64; MATCH_BOUNDS.len() + 1],
-    /// In thousandths.
-    match_sum: AtomicU64,
+    matches: Buckets<{ MATCH_BOUNDS.len() + 1 }>,
 }
 
 impl Replicas {
@@ -159,9 +158,7 @@ impl Replicas {
     pub(super) fn count(&self, reason: PickReason, share: Option<f64>) {
         self.picks[reason as usize].fetch_add(1, Ordering::Relaxed);
         if let Some(share) = share {
-            let bucket = MATCH_BOUNDS.iter().position(|bound| share <= *bound).unwrap_or(MATCH_BOUNDS.len());
-            self.matches[bucket].fetch_add(1, Ordering::Relaxed);
-            self.match_sum.fetch_add((share * 1000.0) as u64, Ordering::Relaxed);
+            self.matches.observe(&MATCH_BOUNDS, share);
         }
     }
 
@@ -172,8 +169,7 @@ impl Replicas {
 
     /// Counts by [`MATCH_BOUNDS`] and one more, and the sum of the shares.
     pub(super) fn matches(&self) -> ([u64; MATCH_BOUNDS.len() + 1], f64) {
-        let counts = std::array::from_fn(|index| self.matches[index].load(Ordering::Relaxed));
-        (counts, self.match_sum.load(Ordering::Relaxed) as f64 / 1000.0)
+        self.matches.read()
     }
 }
 
