@@ -26,6 +26,8 @@ pub struct Identity {
     pub models: Option<Box<[Box<str>]>>,
     /// Class of its requests in fair queues.
     pub priority: Priority,
+    /// Whether the sender is told, on request, how its calls of AI models were served.
+    pub may_explain: bool,
 }
 
 impl Identity {

@@ -36,6 +36,9 @@ pub struct Entry {
     /// Class of its requests in fair queues; `None`: standard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
+    /// Its client may read how calls of AI models were served (`X-Weir-Explain: 1`).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub explain: bool,
     /// Valid from this moment on (RFC 3339, or a date: its first second in UTC).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<String>,

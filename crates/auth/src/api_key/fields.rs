@@ -36,6 +36,7 @@ impl Entry {
             ("routes", some(words("routes", &self.routes)?)),
             ("models", some(words("models", &self.models)?)),
             ("priority", self.priority.map(|class| class.name().to_owned())),
+            ("explain", flag(self.explain)),
             ("not_before", self.not_before.clone()),
             ("expires", self.expires.clone()),
             ("disabled", flag(self.disabled)),
@@ -91,6 +92,7 @@ impl Entry {
                 // As in the file: an empty text is no time, and must not make a key that never expires.
                 "not_before" => entry.not_before = Some(value.to_owned()),
                 "expires" => entry.expires = Some(value.to_owned()),
+                "explain" => entry.explain = flag()?,
                 "disabled" => entry.disabled = flag()?,
                 "weak" => entry.weak = flag()?,
                 _ => match name.strip_prefix("meta.").filter(|name| !name.is_empty()) {
@@ -137,6 +139,7 @@ mod tests {
             ("routes", "orders"),
             ("models", "chat  gpt-4o"),
             ("priority", "batch"),
+            ("explain", "true"),
             ("not_before", "2027-01-01"),
             ("expires", "2027-12-31"),
             ("disabled", "1"),
@@ -151,6 +154,7 @@ mod tests {
             routes: vec!["orders".into()],
             models: vec!["chat".into(), "gpt-4o".into()],
             priority: Some(Priority::Batch),
+            explain: true,
             not_before: Some("2027-01-01".into()),
             expires: Some("2027-12-31".into()),
             disabled: true,
@@ -199,12 +203,13 @@ mod tests {
             (id, consumer, tier) in ("[a-z0-9]{1,12}", "[^\\x00]{1,20}", of("[a-z]{1,8}")),
             (scopes, routes, models) in (vec("[a-z:]{1,8}", 0..4), vec("[a-z_-]{1,8}", 0..4), vec("[a-z0-9.:/-]{1,8}", 0..4)),
             priority in of(proptest::sample::select(&Priority::ALL[..])),
+            explain in any::<bool>(),
             (not_before, expires) in (of("2027-0[1-9]-01"), of("2028-0[1-9]-01")),
             (disabled, weak) in (any::<bool>(), any::<bool>()),
             meta in btree_map("[a-zA-Z_.-]{1,8}", ".{0,20}", 0..4),
         ) {
             let entry = Entry {
-                id, sha256: "ab".into(), consumer, tier, scopes, routes, models, priority, not_before, expires, disabled, weak, meta
+                id, sha256: "ab".into(), consumer, tier, scopes, routes, models, priority, explain, not_before, expires, disabled, weak, meta
             };
             let fields = entry.to_fields().expect("words");
             let bytes = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));

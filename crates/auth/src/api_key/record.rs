@@ -36,6 +36,7 @@ impl Record {
                 scopes: entry.scopes.into_iter().map(Into::into).collect(),
                 models: (!entry.models.is_empty()).then(|| entry.models.into_iter().map(Into::into).collect()),
                 priority: entry.priority.unwrap_or_default(),
+                may_explain: entry.explain,
                 meta: entry.meta.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
                 ..Identity::default()
             }),

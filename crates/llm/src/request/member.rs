@@ -18,6 +18,8 @@ pub enum Member {
     MaxOutputTokens,
     /// `n`, a number.
     N,
+    /// `best_of`, a number: completions.
+    BestOf,
     /// `store`, a boolean.
     Store,
     /// `previous_response_id`, a string: state of the Responses API.
@@ -75,7 +77,7 @@ pub(super) enum Expected {
 }
 
 /// Name, member, expected type. Protocol-buffer JSON reads both spellings of Gemini's members.
-const TOP: [(&str, Member); 25] = [
+const TOP: [(&str, Member); 26] = [
     ("model", Member::Model),
     ("stream", Member::Stream),
     ("stream_options", Member::StreamOptions),
@@ -83,6 +85,7 @@ const TOP: [(&str, Member); 25] = [
     ("max_completion_tokens", Member::MaxCompletionTokens),
     ("max_output_tokens", Member::MaxOutputTokens),
     ("n", Member::N),
+    ("best_of", Member::BestOf),
     ("store", Member::Store),
     ("previous_response_id", Member::PreviousResponseId),
     ("conversation", Member::Conversation),
@@ -138,6 +141,7 @@ impl Member {
             | Member::MaxCompletionTokens
             | Member::MaxOutputTokens
             | Member::N
+            | Member::BestOf
             | Member::Temperature
             | Member::Seed
             | Member::ConfigMaxOutputTokens

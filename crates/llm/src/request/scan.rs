@@ -26,6 +26,8 @@ pub struct RequestScan {
     pub text_bytes: u64,
     /// Elements of `messages`, `contents` or `input`.
     pub messages: u32,
+    /// Prompts in a list of them: texts, or lists of token ids.
+    pub prompts: u32,
     /// Elements of `tools`.
     pub tools: u32,
     /// Images in the prompt.
@@ -75,10 +77,16 @@ impl RequestScan {
         self.is_true(Member::Stream, body)
     }
 
-    /// Requested choices, 1 unless the request says more.
+    /// Choices that are generated, 1 unless the request says more. Completions generate them for each prompt, and `best_of` where only the best ones are returned.
     pub fn choices(&self, api: Api, body: &[u8]) -> u64 {
-        let member = if api == Api::Gemini { Member::ConfigCandidateCount } else { Member::N };
-        self.number(member, body).unwrap_or(1).max(1)
+        let number = |member| self.number(member, body).unwrap_or(1).max(1);
+        match api {
+            Api::Gemini => number(Member::ConfigCandidateCount),
+            Api::Completions => {
+                number(Member::N).max(number(Member::BestOf)).saturating_mul(u64::from(self.prompts.max(1)))
+            }
+            _ => number(Member::N),
+        }
     }
 
     /// Requested output tokens, in tokens per choice.
@@ -275,6 +283,9 @@ impl<'a> Scanner<'a> {
             match member {
                 Member::Messages | Member::Contents | Member::Input => self.found.messages += 1,
                 Member::Tools => self.found.tools += 1,
+                Member::Prompt if matches!(token.kind, TokenKind::String(_) | TokenKind::ArrayStart) => {
+                    self.found.prompts += 1;
+                }
                 _ => {}
             }
         }

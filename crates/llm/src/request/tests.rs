@@ -328,3 +328,22 @@ proptest! {
         let _ = scan(&bytes);
     }
 }
+
+#[test]
+fn completions_generate_for_each_prompt_and_for_the_best_of_them() {
+    for (body, choices) in [
+        (r#"{"prompt":"a"}"#, 1),
+        (r#"{"prompt":["a","b","c"]}"#, 3),
+        (r#"{"prompt":[1,2,3]}"#, 1),
+        (r#"{"prompt":[[1,2],[3]],"n":2}"#, 4),
+        (r#"{"prompt":"a","n":2,"best_of":5}"#, 5),
+        (r#"{"prompt":["a","b"],"best_of":3}"#, 6),
+        (r#"{"prompt":[],"n":2}"#, 2),
+    ] {
+        let found = scan(body.as_bytes()).expect(body);
+        assert_eq!(found.choices(Api::Completions, body.as_bytes()), choices, "{body}");
+    }
+    // Chat has neither member.
+    let body = br#"{"prompt":["a","b"],"best_of":3,"n":2}"#;
+    assert_eq!(scan(body).expect("valid").choices(Api::Chat, body), 2);
+}

@@ -4,6 +4,7 @@ mod budgets;
 mod cache;
 mod client;
 mod count;
+mod explain;
 mod fair_queue;
 mod faults;
 mod gemini;

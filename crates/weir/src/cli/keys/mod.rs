@@ -78,6 +78,9 @@ struct Create {
     /// Class of its requests in queues with `order: fair`: interactive, standard or batch. Without it: standard.
     #[arg(long, value_name = "CLASS", value_parser = priority)]
     priority: Option<Priority>,
+    /// The client may read how its calls of AI models were served: X-Weir-Explain: 1 brings X-Weir-Decision.
+    #[arg(long)]
+    explain: bool,
     /// Valid from this moment on: 2027-01-31 or 2027-01-31T12:00:00Z.
     #[arg(long, value_name = "TIME")]
     not_before: Option<String>,
@@ -165,6 +168,7 @@ impl Create {
             routes: self.routes,
             models: self.models,
             priority: self.priority,
+            explain: self.explain,
             not_before: self.not_before,
             expires: self.expires,
             meta,

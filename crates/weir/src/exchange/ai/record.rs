@@ -6,7 +6,6 @@ use llm::Api;
 use llm::money::Price;
 use llm::response::Usage;
 
-use super::attempt::row;
 use crate::config::ModelId;
 use crate::error::{Error, Reason};
 use crate::observe::Call;
@@ -39,7 +38,7 @@ pub struct Record {
     pub tokens: Option<[u64; 3]>,
     /// Whether the tokens are an estimate.
     pub estimated: bool,
-    /// Attempts, in order: `provider/model:F5>other/model:ok`.
+    /// Attempts, in order: `provider/model:F5>other/model:ok`. One without a place in a queue is `provider/model:queue`.
     pub tried: String,
     /// Number of the last fault, 0 without any.
     pub fault: u8,
@@ -172,15 +171,10 @@ impl Record {
         (self.fallback, self.price) = (fallback, price);
     }
 
-    /// Notes how an attempt ended; `differs`: it said something else than the one that it was to go on with.
-    pub fn attempted(&mut self, provider: &str, model: &str, fault: u8, differs: bool) {
-        self.fault = fault;
+    /// Notes how an attempt ended: `ok`, a row of the table of faults, `differs` where it said something else than the one that it was to go on with, or
+    /// `queue` where no place for it came free.
+    pub fn attempted(&mut self, provider: &str, model: &str, end: &str) {
         let separator = if self.tried.is_empty() { "" } else { ">" };
-        let end = match fault {
-            _ if differs => "differs",
-            0 => "ok",
-            fault => row(fault),
-        };
         self.tried.reserve(provider.len() + model.len() + 8);
         for part in [separator, provider, "/", model, ":", end] {
             self.tried.push_str(part);

@@ -192,7 +192,7 @@ async fn serve(mut x: Exchange<'_>, job: Job) {
     };
     let state = &snapshot.generation.ai;
     let result = match is_read {
-        Ok(()) => candidates(&mut x, &call, state).await,
+        Ok(()) => candidates::run(&mut x, &call, state).await,
         Err(error) => Err(error.into()),
     };
     // First those who wait.
