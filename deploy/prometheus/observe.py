@@ -21,6 +21,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 DEADLINE = 20
+EXEMPLARS = ("exemplars", "request_duration_seconds_bucket")
 WORDS = "and or unless by without on ignoring group_left group_right bool offset inf nan".split()
 
 
@@ -219,7 +220,7 @@ def main():
         with http.server.HTTPServer(("127.0.0.1", 0), Backend) as free:
             port = free.server_port
         prometheus = f"http://127.0.0.1:{port}"
-        arguments = [f"--config.file={folder}/prometheus.yaml", f"--storage.tsdb.path={folder}/data"]
+        arguments = [f"--config.file={folder}/prometheus.yaml", f"--storage.tsdb.path={folder}/data", "--enable-feature=exemplar-storage"]
         with (folder / "prometheus.out").open("w") as out:
             command = ["prometheus", *arguments, f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn"]
             processes.append(subprocess.Popen(command, stdout=out, stderr=out))
@@ -234,18 +235,31 @@ def main():
             process.wait()
 
 
+def evaluated(prometheus, expression):
+    """Whether an expression returns data, and what it returned."""
+    response = get(f"{prometheus}/api/v1/query?query={urllib.parse.quote(expression)}") or {}
+    result = response.get("data", {}).get("result", [])
+    # A ratio of nothing is no data either.
+    return any(sample["value"][1] != "NaN" for sample in result), response.get("error", result)
+
+
+def exemplars(prometheus):
+    """Whether buckets of durations lead to traces, and what was found."""
+    query = urllib.parse.urlencode({"query": EXEMPLARS[1], "start": time.time() - 600, "end": time.time() + 60})
+    found = (get(f"{prometheus}/api/v1/query_exemplars?{query}") or {}).get("data", [])
+    of_trace = lambda one: re.fullmatch("[0-9a-f]{32}", one["labels"].get("trace_id", ""))  # noqa: E731
+    return any(of_trace(one) for series in found for one in series["exemplars"]), found
+
+
 def evaluate(prometheus):
     """Evaluates until every expression has returned data, or time is over; the number of those that did not."""
-    open_ones = list(dict.fromkeys(expressions(prometheus)))
+    open_ones = [*dict.fromkeys(expressions(prometheus)), EXEMPLARS]
     count, end, last = len(open_ones), time.monotonic() + DEADLINE, {}
     while open_ones and time.monotonic() < end:
         for one in list(open_ones):
-            response = get(f"{prometheus}/api/v1/query?query={urllib.parse.quote(one[1])}") or {}
-            result = response.get("data", {}).get("result", [])
-            # A ratio of nothing is no data either.
-            if any(sample["value"][1] != "NaN" for sample in result):
+            found, last[one] = exemplars(prometheus) if one == EXEMPLARS else evaluated(prometheus, one[1])
+            if found:
                 open_ones.remove(one)
-            last[one] = response.get("error", result)
         time.sleep(0.5)
     for one in open_ones:
         print(f"no data: {one[0]}: {one[1]}: {last[one]}")

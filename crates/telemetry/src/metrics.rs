@@ -1,5 +1,6 @@
 //! Metrics as OTLP encodes them (`opentelemetry/proto/metrics/v1/metrics.proto`), cumulative since the start of the process.
 
+use crate::context::{SpanId, TraceId};
 use crate::protobuf::{bytes, fixed64, number, open};
 
 /// Encoded metrics of one moment.
@@ -30,6 +31,19 @@ pub enum Number {
     Count(u64),
     /// Anything else.
     Float(f64),
+}
+
+/// A value of a histogram with its trace.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Exemplar {
+    /// The trace that was recorded.
+    pub trace: TraceId,
+    /// The span in it.
+    pub span: SpanId,
+    /// In the unit of the histogram.
+    pub value: f64,
+    /// When, in nanoseconds since the Unix epoch.
+    pub unix_ns: u64,
 }
 
 /// `AGGREGATION_TEMPORALITY_CUMULATIVE`.
@@ -105,8 +119,14 @@ impl Points {
         self.end(point, 7, labels);
     }
 
-    /// One histogram: finite upper bounds, and counts of each bucket with one more for what lies above.
-    pub fn histogram(&mut self, labels: &[(&str, &str)], bounds: &[f64], counts: &[u64], sum: f64) {
+    /// One histogram: finite upper bounds, counts of each bucket with one more for what lies above, their sum, and exemplars.
+    pub fn histogram(
+        &mut self,
+        labels: &[(&str, &str)],
+        (bounds, counts): (&[f64], &[u64]),
+        sum: f64,
+        exemplars: &[Exemplar],
+    ) {
         let mut point = self.begin();
         fixed64(&mut point, 4, counts.iter().sum());
         fixed64(&mut point, 5, sum.to_bits());
@@ -114,6 +134,14 @@ impl Points {
         counts.iter().for_each(|count| point.extend_from_slice(&count.to_le_bytes()));
         open(&mut point, 7, bounds.len() * 8);
         bounds.iter().for_each(|bound| point.extend_from_slice(&bound.to_le_bytes()));
+        for exemplar in exemplars {
+            let mut one = Vec::with_capacity(48);
+            fixed64(&mut one, 2, exemplar.unix_ns);
+            fixed64(&mut one, 3, exemplar.value.to_bits());
+            bytes(&mut one, 4, &exemplar.span.0.to_be_bytes());
+            bytes(&mut one, 5, &exemplar.trace.0.to_be_bytes());
+            bytes(&mut point, 8, &one);
+        }
         self.end(point, 9, labels);
     }
 
@@ -143,7 +171,7 @@ mod tests {
     use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
     use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
     use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
-    use opentelemetry_proto::tonic::metrics::v1::{Metric, metric::Data};
+    use opentelemetry_proto::tonic::metrics::v1::{Metric, exemplar, metric::Data};
     use proptest::prelude::*;
     use prost::Message as _;
 
@@ -171,7 +199,8 @@ mod tests {
         points.number(&[], Number::Count(7));
         metrics.add("open", "Open", "", Kind::Gauge, points);
         let mut points = metrics.points();
-        points.histogram(&[("use", "cache")], &[0.5, 2.0], &[1, 0, 3], 12.5);
+        let exemplar = Exemplar { trace: TraceId(0x0a0b), span: SpanId(0x0c0d), value: 3.5, unix_ns: 1_500 };
+        points.histogram(&[("use", "cache")], (&[0.5, 2.0], &[1, 0, 3]), 12.5, &[exemplar]);
         metrics.add("duration", "Duration", "s", Kind::Histogram, points);
         assert_eq!(metrics.count(), 4);
         let [requests, open, duration] = &*read(&metrics) else { panic!() };
@@ -193,6 +222,10 @@ mod tests {
         assert_eq!((point.count, point.sum, &*point.attributes[0].key), (4, Some(12.5), "use"));
         assert_eq!((&*point.bucket_counts, &*point.explicit_bounds), (&[1, 0, 3][..], &[0.5, 2.0][..]));
         assert_eq!((point.start_time_unix_nano, point.time_unix_nano), (1_000, 2_000));
+        let [exemplar] = &*point.exemplars else { panic!("{point:?}") };
+        assert_eq!((exemplar.time_unix_nano, exemplar.value), (1_500, Some(exemplar::Value::AsDouble(3.5))));
+        assert_eq!(exemplar.trace_id, [&[0; 14][..], &[0x0a, 0x0b]].concat());
+        assert_eq!(exemplar.span_id, [&[0; 6][..], &[0x0c, 0x0d]].concat());
     }
 
     proptest! {

@@ -124,11 +124,13 @@ impl Exchange<'_> {
             upstream_ns: self.log.upstream_ns,
             overhead_ns: self.log.overhead_ns,
         };
-        match self.route {
-            Some(route) => self.snapshot.routes[route.0].metrics.record(&record),
-            None => self.snapshot.unmatched.record(&record),
-        }
-        if self.scratch.trace.is_sampled() {
+        let metrics = match self.route {
+            Some(route) => &self.snapshot.routes[route.0].metrics,
+            None => &self.snapshot.unmatched,
+        };
+        metrics.record(&record);
+        if let Some(trace) = self.scratch.trace.own().filter(|own| own.is_sampled) {
+            metrics.keep_trace(&record, trace);
             self.record_trace(ended_ns);
         }
         let ai_end = ai::end_of(self.log.error);

@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use super::exemplars::Exemplars;
 use super::histogram::Histogram;
 use crate::error::Reason;
 
@@ -99,6 +100,8 @@ impl Statuses {
 #[repr(align(64))]
 pub(super) struct RouteCells {
     pub(super) duration: Histogram,
+    /// Of `duration`.
+    pub(super) exemplars: Exemplars,
     pub(super) upstream_duration: Histogram,
     pub(super) request_bytes: Counter,
     pub(super) response_bytes: Counter,

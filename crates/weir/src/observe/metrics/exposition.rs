@@ -1,13 +1,12 @@
-//! How metrics are written: the OpenMetrics text format, the classic Prometheus one for readers that request nothing else, or
-//! OTLP for a collector.
+//! How metrics are written: as text (`text.rs`), or in OTLP for a collector.
 
 use std::fmt;
 
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
-use telemetry::metrics::{Kind, Metrics as Otlp, Number, Points};
+use telemetry::metrics::{self as otlp, Metrics as Otlp, Number, Points};
 
+use super::exemplars::Exemplar;
 use super::histogram::{Bounds, Total};
+use super::text::Text;
 
 /// Something that has values to show when metrics are read.
 ///
@@ -34,13 +33,34 @@ pub struct Exposition<'a> {
 
 #[derive(Debug)]
 enum Form<'a> {
-    Text(DescriptorEncoder<'a>),
+    Text(&'a mut Text),
     Otlp(&'a mut Otlp),
 }
 
+/// What a family is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+    /// A fact that is all labels.
+    Info,
+}
+
+impl Kind {
+    /// What the names of its samples end with.
+    pub(super) fn suffix(self) -> &'static str {
+        match self {
+            Kind::Counter => "_total",
+            Kind::Info => "_info",
+            Kind::Gauge | Kind::Histogram => "",
+        }
+    }
+}
+
 impl<'a> Exposition<'a> {
-    pub(super) fn new(encoder: DescriptorEncoder<'a>) -> Self {
-        Exposition { form: Form::Text(encoder) }
+    pub(super) fn text(text: &'a mut Text) -> Self {
+        Exposition { form: Form::Text(text) }
     }
 
     pub(super) fn otlp(metrics: &'a mut Otlp) -> Self {
@@ -57,7 +77,7 @@ impl<'a> Exposition<'a> {
         help: &str,
         samples: impl FnOnce(&mut Samples<'_>) -> fmt::Result,
     ) -> fmt::Result {
-        self.family(name, help, MetricType::Counter, samples)
+        self.family(name, help, Kind::Counter, samples)
     }
 
     /// A family of values that go up and down.
@@ -70,7 +90,7 @@ impl<'a> Exposition<'a> {
         help: &str,
         samples: impl FnOnce(&mut Samples<'_>) -> fmt::Result,
     ) -> fmt::Result {
-        self.family(name, help, MetricType::Gauge, samples)
+        self.family(name, help, Kind::Gauge, samples)
     }
 
     /// A family of histograms.
@@ -83,45 +103,38 @@ impl<'a> Exposition<'a> {
         help: &str,
         samples: impl FnOnce(&mut Samples<'_>) -> fmt::Result,
     ) -> fmt::Result {
-        self.family(name, help, MetricType::Histogram, samples)
+        self.family(name, help, Kind::Histogram, samples)
     }
 
     /// A fact that is all labels; `name` is without `_info`, which the format adds.
     pub(super) fn info(&mut self, name: &str, help: &str, labels: &[(&str, &str)]) -> fmt::Result {
-        match &mut self.form {
-            Form::Text(encoder) => encoder.encode_descriptor(name, help, None, MetricType::Info)?.encode_info(&labels),
-            Form::Otlp(metrics) => {
-                let mut points = metrics.points();
-                points.number(labels, Number::Count(1));
-                metrics.add(&format!("{name}_info"), help, "", Kind::Gauge, points);
-                Ok(())
-            }
-        }
+        self.family(name, help, Kind::Info, |s| s.add(labels, 1u64))
     }
 
     fn family(
         &mut self,
         name: &str,
         help: &str,
-        kind: MetricType,
+        kind: Kind,
         samples: impl FnOnce(&mut Samples<'_>) -> fmt::Result,
     ) -> fmt::Result {
         match &mut self.form {
-            Form::Text(encoder) => {
-                let encoder = encoder.encode_descriptor(name, help, None, kind)?;
-                samples(&mut Samples(Family::Text { encoder, kind }))
+            Form::Text(text) => {
+                text.family(name, help, kind);
+                samples(&mut Samples(Family::Text { text, name, kind }))
             }
             Form::Otlp(metrics) => {
                 let mut written = Samples(Family::Otlp(metrics.points()));
                 samples(&mut written)?;
                 let Family::Otlp(points) = written.0 else { return Ok(()) };
-                let (suffix, kind) = match kind {
-                    // The name that the text has: queries fit whichever way the values come.
-                    MetricType::Counter => ("_total", Kind::Counter),
-                    MetricType::Histogram => ("", Kind::Histogram),
-                    _ => ("", Kind::Gauge),
+                // The name that the text has: queries fit whichever way the values come.
+                let (name, unit) = (format!("{name}{}", kind.suffix()), unit_of(name));
+                let kind = match kind {
+                    Kind::Counter => otlp::Kind::Counter,
+                    Kind::Histogram => otlp::Kind::Histogram,
+                    Kind::Gauge | Kind::Info => otlp::Kind::Gauge,
                 };
-                metrics.add(&format!("{name}{suffix}"), help, unit_of(name), kind, points);
+                metrics.add(&name, help, unit, kind, points);
                 Ok(())
             }
         }
@@ -143,7 +156,7 @@ pub struct Samples<'a>(Family<'a>);
 
 #[derive(Debug)]
 enum Family<'a> {
-    Text { encoder: MetricEncoder<'a>, kind: MetricType },
+    Text { text: &'a mut Text, name: &'a str, kind: Kind },
     Otlp(Points),
 }
 
@@ -182,12 +195,10 @@ impl Samples<'_> {
     pub fn add(&mut self, labels: &[(&str, &str)], value: impl Into<Value>) -> fmt::Result {
         let value = value.into();
         match &mut self.0 {
-            Family::Text { encoder, kind } => labelled(encoder, labels, |encoder| match (kind, value) {
-                (MetricType::Counter, Value::Count(n)) => encoder.encode_counter::<NoLabelSet, _, f64>(&n, None),
-                (MetricType::Counter, Value::Number(n)) => encoder.encode_counter::<NoLabelSet, _, f64>(&n, None),
-                (_, Value::Count(n)) => encoder.encode_gauge(&n),
-                (_, Value::Number(n)) => encoder.encode_gauge(&n),
-            }),
+            Family::Text { text, name, kind } => {
+                text.sample(name, *kind, labels, value);
+                Ok(())
+            }
             Family::Otlp(points) => {
                 let value = match value {
                     Value::Count(n) => Number::Count(n),
@@ -200,7 +211,17 @@ impl Samples<'_> {
     }
 
     pub(super) fn add_histogram(&mut self, labels: &[(&str, &str)], bounds: &Bounds, total: &Total) -> fmt::Result {
-        self.buckets(labels, &total.buckets(bounds), total.sum_seconds())
+        self.buckets(labels, (&total.buckets(bounds), total.sum_seconds()), &[])
+    }
+
+    /// One histogram with exemplars, each with the place of its bucket.
+    pub(super) fn add_traced(
+        &mut self,
+        labels: &[(&str, &str)],
+        (bounds, total): (&Bounds, &Total),
+        exemplars: &[(usize, Exemplar)],
+    ) -> fmt::Result {
+        self.buckets(labels, (&total.buckets(bounds), total.sum_seconds()), exemplars)
     }
 
     /// One histogram: upper bounds, and counts of each bucket with one more for what lies above.
@@ -210,32 +231,35 @@ impl Samples<'_> {
     pub fn add_buckets(&mut self, labels: &[(&str, &str)], bounds: &[f64], counts: &[u64], sum: f64) -> fmt::Result {
         let bounds = bounds.iter().copied().chain([f64::INFINITY]);
         let buckets: Vec<(f64, u64)> = bounds.zip(counts.iter().copied()).collect();
-        self.buckets(labels, &buckets, sum)
+        self.buckets(labels, (&buckets, sum), &[])
     }
 
     /// The last bucket's bound is infinite.
-    fn buckets(&mut self, labels: &[(&str, &str)], buckets: &[(f64, u64)], sum: f64) -> fmt::Result {
+    fn buckets(
+        &mut self,
+        labels: &[(&str, &str)],
+        (buckets, sum): (&[(f64, u64)], f64),
+        exemplars: &[(usize, Exemplar)],
+    ) -> fmt::Result {
         match &mut self.0 {
-            Family::Text { encoder, .. } => labelled(encoder, labels, |encoder| {
-                let count = buckets.iter().map(|(_, count)| count).sum();
-                encoder.encode_histogram::<NoLabelSet>(sum, count, buckets, None)
-            }),
+            Family::Text { text, name, .. } => text.histogram(name, labels, (buckets, sum), exemplars),
             Family::Otlp(points) => {
                 let (bounds, counts): (Vec<f64>, Vec<u64>) = buckets.iter().copied().unzip();
                 let finite = bounds.iter().take_while(|bound| bound.is_finite()).count();
-                points.histogram(labels, &bounds[..finite], &counts, sum);
-                Ok(())
+                let exemplars: Vec<otlp::Exemplar> = exemplars
+                    .iter()
+                    .map(|(_, exemplar)| otlp::Exemplar {
+                        trace: exemplar.trace,
+                        span: exemplar.span,
+                        value: exemplar.ns as f64 / 1e9,
+                        unix_ns: exemplar.unix_ms * 1_000_000,
+                    })
+                    .collect();
+                points.histogram(labels, (&bounds[..finite], &counts), sum, &exemplars);
             }
         }
+        Ok(())
     }
-}
-
-fn labelled(
-    encoder: &mut MetricEncoder<'_>,
-    labels: &[(&str, &str)],
-    write: impl FnOnce(&mut MetricEncoder<'_>) -> fmt::Result,
-) -> fmt::Result {
-    if labels.is_empty() { write(encoder) } else { write(&mut encoder.encode_family(&labels)?) }
 }
 
 /// Text format of an exposition.
@@ -266,33 +290,4 @@ impl Format {
             Format::Classic => "text/plain; version=0.0.4; charset=utf-8",
         }
     }
-}
-
-/// Rewrites an OpenMetrics exposition as a classic one: there a family carries the name of its samples (`_total`,
-/// `_info` included), has no unit, and nothing marks the end.
-pub(super) fn to_classic(open_metrics: &str) -> String {
-    let mut out = String::with_capacity(open_metrics.len() + 1024);
-    let mut help = None;
-    for line in open_metrics.lines() {
-        let Some(comment) = line.strip_prefix("# ") else {
-            out.push_str(line);
-            out.push('\n');
-            continue;
-        };
-        if let Some(rest) = comment.strip_prefix("HELP ") {
-            help = rest.split_once(' ');
-        } else if let Some((name, kind)) = comment.strip_prefix("TYPE ").and_then(|rest| rest.split_once(' ')) {
-            let (suffix, kind) = match kind {
-                "counter" => ("_total", "counter"),
-                "info" => ("_info", "gauge"),
-                "unknown" => ("", "untyped"),
-                same => ("", same),
-            };
-            if let Some((_, text)) = help.take() {
-                out.push_str(&format!("# HELP {name}{suffix} {text}\n"));
-            }
-            out.push_str(&format!("# TYPE {name}{suffix} {kind}\n"));
-        }
-    }
-    out
 }

@@ -137,7 +137,7 @@ impl Bounds {
     }
 
     /// Bucket of a value.
-    fn bucket(&self, ns: u64) -> usize {
+    pub(super) fn bucket(&self, ns: u64) -> usize {
         let first = self.first[cell(ns)] as usize;
         // `first` is at most `len`, whose bound is u64::MAX.
         first + usize::from(ns > self.bounds[first])

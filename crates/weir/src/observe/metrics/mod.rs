@@ -11,6 +11,7 @@
 
 mod caches;
 mod cells;
+mod exemplars;
 mod exposition;
 mod handshakes;
 mod headers;
@@ -21,6 +22,7 @@ mod process;
 mod render;
 mod replicas;
 mod targets;
+mod text;
 mod totals;
 
 use std::cell::Cell;
@@ -411,6 +413,11 @@ impl RouteMetrics {
             self.worker.overhead.observe(&histogram::OVERHEAD, ns);
         }
         self.worker.requests.add(1);
+    }
+
+    /// Keeps the trace of a request, which is recorded, for whoever wants to know what such a request was about.
+    pub fn keep_trace(&self, request: &Record, trace: telemetry::Parent) {
+        self.cells.exemplars.put(&histogram::EXCHANGE, trace, request.total_ns, unix_ms(SystemTime::now()));
     }
 }
 

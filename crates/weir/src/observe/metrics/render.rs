@@ -7,30 +7,13 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, text};
-use prometheus_client::registry::Registry;
-
 use super::cells::{CacheCells, Counter, LimitCells, REDIS_FAILURES, RedisCells, RouteCells, Statuses, UpstreamCells};
-use super::exposition::{Exposition, Format, to_classic};
+use super::exemplars::Exemplars;
+use super::exposition::{Exposition, Format};
 use super::histogram::{EXCHANGE, OVERHEAD, Total};
+use super::text::Text;
 use super::{Process, process};
 use crate::error::Reason;
-
-/// The library writes through a registry only, so each scrape makes one that holds this.
-struct Scrape(Arc<Process>);
-
-impl fmt::Debug for Scrape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Scrape")
-    }
-}
-
-impl Collector for Scrape {
-    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        collect(&self.0, &mut Exposition::new(encoder))
-    }
-}
 
 /// Every family.
 fn collect(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
@@ -54,15 +37,10 @@ pub(super) fn otlp(process: &Process) -> telemetry::metrics::Metrics {
 }
 
 /// The whole exposition.
-pub(super) fn render(process: &Arc<Process>, format: Format) -> String {
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(Scrape(process.clone())));
-    let mut text = String::with_capacity(16 * 1024);
-    text::encode(&mut text, &registry).expect("a String takes what is written");
-    match format {
-        Format::OpenMetrics => text,
-        Format::Classic => to_classic(&text),
-    }
+pub(super) fn render(process: &Process, format: Format) -> String {
+    let mut text = Text::new(format);
+    collect(process, &mut Exposition::text(&mut text)).expect("memory takes what is written");
+    text.finish()
 }
 
 /// Sum of one cell over workers.
@@ -103,7 +81,8 @@ fn routes(p: &Process, out: &mut Exposition<'_>) -> fmt::Result {
         "From the first byte of a request to the last byte of its response",
         |s| {
             routes.iter().try_for_each(|(route, cells)| {
-                s.add_histogram(&[("route", route)], &EXCHANGE, &total(cells, |c| &c.duration))
+                let exemplars = Exemplars::newest(cells.iter().map(|cells| &cells.exemplars));
+                s.add_traced(&[("route", route)], (&EXCHANGE, &total(cells, |c| &c.duration)), &exemplars)
             })
         },
     )?;

@@ -233,6 +233,42 @@ fn sources_are_asked_at_every_scrape_and_any_label_value_is_escaped() {
 }
 
 #[test]
+fn each_bucket_has_the_newest_trace_of_all_workers() {
+    use telemetry::{Parent, SpanId, TraceId};
+
+    let metrics = Metrics::new();
+    let put = |worker: usize, trace: u128, total_ns: u64| {
+        let route = metrics.shard(worker).route("r", &["u"]);
+        let request = Record { total_ns, ..ok(1) };
+        route.record(&request);
+        route.keep_trace(&request, Parent { trace: TraceId(trace), span: SpanId(7), is_sampled: true });
+    };
+    put(0, 0xa1, 2_500_000);
+    // A later millisecond: the newest one is the other worker's.
+    let now = || unix_ms(SystemTime::now());
+    let before = now();
+    while now() == before {
+        std::thread::yield_now();
+    }
+    put(1, 0xb2, 2_900_000);
+    put(0, 0xc3, 3_000_000_000_000);
+    let text = metrics.render(Format::OpenMetrics);
+    parse(&text, Format::OpenMetrics);
+    let of = |le: &str| {
+        let bucket = format!("request_duration_seconds_bucket{{route=\"r\",le=\"{le}\"}} ");
+        let line = text.lines().find(|line| line.starts_with(&bucket)).unwrap_or_else(|| panic!("{le}: {text}"));
+        line.split_once(" # ").map(|(_, exemplar)| exemplar.split(' ').take(2).collect::<Vec<_>>().join(" "))
+    };
+    let trace =
+        |trace: &str, value: &str| Some(format!("{{trace_id=\"{trace:0>32}\",span_id=\"0000000000000007\"}} {value}"));
+    assert_eq!((of("0.003"), of("0.002"), of("0.005")), (trace("b2", "0.0029"), None, None));
+    assert_eq!(of("+Inf"), trace("c3", "3000"));
+    let classic = metrics.render(Format::Classic);
+    parse(&classic, Format::Classic);
+    assert!(!classic.contains("trace_id"), "the classic format has no exemplars");
+}
+
+#[test]
 fn the_classic_format_says_the_same_in_its_own_way() {
     let metrics = Metrics::new();
     let shard = metrics.shard(0);

@@ -110,9 +110,29 @@ fn sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
             }
         }
     }
-    let number = rest.strip_prefix(' ').expect(line);
-    assert!(!number.contains(' '), "no timestamps, no exemplars: {line}");
+    let value = rest.strip_prefix(' ').expect(line);
+    let (number, exemplar) = value.split_once(" # ").map_or((value, None), |(number, after)| (number, Some(after)));
+    if let Some(exemplar) = exemplar {
+        assert!(name.ends_with("_bucket"), "an exemplar outside of a bucket: {line}");
+        holds(line, exemplar, labels["le"].parse().expect(line));
+    }
+    assert!(!number.contains(' '), "no timestamps: {line}");
     (name.to_owned(), labels, number.parse().unwrap_or_else(|_| panic!("{line}")))
+}
+
+/// An exemplar has a trace, a value that the bucket holds, and the moment (OpenMetrics 1.0, section 4.6.1).
+fn holds(line: &str, exemplar: &str, bound: f64) {
+    let (labels, rest) = exemplar.strip_prefix('{').and_then(|text| text.split_once("} ")).expect(line);
+    let names: String = labels.split(',').map(|pair| pair.split_once('=').expect(line).0).collect();
+    assert!(names.len() + labels.len() <= 128, "{line}");
+    let digits = |name: &str, length: usize| {
+        let value = labels.split_once(&format!("{name}=\"")).expect(line).1;
+        value.find('"') == Some(length) && value[..length].bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    assert!(digits("trace_id", 32) && digits("span_id", 16), "{line}");
+    let (value, moment) = rest.split_once(' ').expect(line);
+    let [value, moment]: [f64; 2] = [value, moment].map(|text| text.parse().expect(line));
+    assert!(value <= bound && moment > 1.7e9, "{line}");
 }
 
 /// Buckets ascend, end in +Inf, and agree with the count.
