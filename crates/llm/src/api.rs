@@ -115,7 +115,7 @@ impl StoredOperation {
     }
 }
 
-/// Whether it may be the id of a response: it stands in a path as it is, and is read alike by everybody.
+/// Whether it may be the id of a response: a path contains it as it is, and all parsers read it alike.
 pub fn is_response_id(id: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte);
     (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(is_plain) && !matches!(id, "." | "..")

@@ -136,7 +136,7 @@ impl Form {
         }
     }
 
-    /// The requested model, where it stands in the first [`MODEL_WITHIN`] bytes.
+    /// The requested model, if its field ends within the first [`MODEL_WITHIN`] bytes.
     pub fn model<'b>(&self, body: &'b [u8]) -> Option<&'b str> {
         self.model.as_ref().filter(|range| range.end <= MODEL_WITHIN)?;
         self.model_anywhere(body)

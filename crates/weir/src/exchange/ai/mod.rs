@@ -6,9 +6,11 @@ mod budget;
 mod cache_key;
 mod cached;
 mod count;
+mod form;
 mod guard;
 mod heartbeat;
 mod models;
+mod opaque;
 mod pick;
 mod problem;
 mod prompt;
@@ -18,7 +20,9 @@ mod request;
 mod response;
 mod shared;
 mod span;
+mod state;
 mod storable;
+mod stored;
 mod stream;
 mod translation;
 mod whole;
@@ -29,6 +33,7 @@ use std::time::Duration;
 use llm::Api;
 use llm::api::{GeminiMethod, MESSAGES_COUNT};
 use llm::fault::{Fault, Next, Repeat};
+use llm::multipart::Form;
 use llm::request::{Member, RequestScan};
 use llm::tokens::PromptSize;
 
@@ -39,7 +44,7 @@ use super::{Answer, Exchange};
 use crate::config::{Guard, Model, ModelId, RouteAi, RouteId};
 use crate::error::{Error, Reason};
 use crate::policy::ai::metrics::Moment;
-use crate::policy::ai::{AiState, KeyChoice, KeyHealth, Operation, find_model, order};
+use crate::policy::ai::{AiState, KeyChoice, Operation, find_model};
 use crate::policy::cache::calls::CallLead;
 use crate::runtime::clock;
 use crate::runtime::deadline::nanos;
@@ -47,6 +52,8 @@ use crate::worker::snapshot::Snapshot;
 use attempt::{Failed, Turn, attempt};
 use problem::{Problem, Stop};
 use recover::Begun;
+use state::State;
+use stored::StoredCall;
 
 /// Attempts at one candidate.
 const AT_ONE: u32 = 2;
@@ -55,6 +62,17 @@ const BACKOFF: Duration = Duration::from_millis(200);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(2);
 /// Part of the estimate that must fit into a candidate's context: the estimate may be too high.
 const SURE_PART: f64 = 0.8;
+
+/// What a request consists of.
+#[derive(Debug, Clone, Copy)]
+enum Shape<'a> {
+    /// A document in JSON.
+    Json,
+    /// A form with files.
+    Form(&'a Form),
+    /// Nothing but its path.
+    Stored(StoredCall<'a>),
+}
 
 /// One call of a model.
 pub struct Call<'a> {
@@ -83,6 +101,10 @@ pub struct Call<'a> {
     heartbeat: Option<Duration>,
     /// Reads the response before the client gets any of it.
     guard: Option<&'a Guard>,
+    /// What the request consists of.
+    shape: Shape<'a>,
+    /// State of the Responses API.
+    state: Option<State>,
 }
 
 impl Call<'_> {
@@ -116,7 +138,11 @@ async fn serve(
     let config = snapshot.config();
     let method = x.scratch.request.method_name.of_buf(x.down.buffer.whole());
     match Operation::of(method, &x.scratch.path) {
+        Operation::Call(api) if api.takes_form() => return form::run(x, snapshot, route, action, api).await,
         Operation::Call(_) => {}
+        Operation::Stored(operation, id) => {
+            return stored::run(x, snapshot, route, action, StoredCall { operation, id: &id }).await;
+        }
         Operation::Models => return models::run(x, config, action, api, None).await,
         Operation::Model(name) => return models::run(x, config, action, api, Some(&name)).await,
         Operation::WrongMethod(allow) => {
@@ -124,7 +150,7 @@ async fn serve(
             return Err(Reason::MethodNotAllowed.into());
         }
         Operation::Unknown => {
-            let detail = "AI routes serve /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/moderations, /v1/images/generations, /v1/responses, /v1/messages, /v1/messages/count_tokens, /v1/models, and of Gemini's API /v1beta/models with :generateContent, :streamGenerateContent and :countTokens";
+            let detail = "AI routes serve /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/moderations, /v1/images/generations, /v1/images/edits, /v1/images/variations, /v1/audio/speech, /v1/audio/transcriptions, /v1/audio/translations, /v1/responses, /v1/responses/{id} with /cancel and /input_items, /v1/messages, /v1/messages/count_tokens, /v1/models, and of Gemini's API /v1beta/models with :generateContent, :streamGenerateContent and :countTokens";
             return Err(Error::new(Reason::NotFound, detail).into());
         }
     }
@@ -148,10 +174,10 @@ async fn serve(
             None => Problem::request("missing_model", "The request names no `model`", Some("model")).into(),
         });
     };
-    if found.has_state(&body) && api == Api::Responses && model.candidates.len() > 1 {
-        let message = "`previous_response_id`, `conversation` and `background` need a model with one candidate, because one provider has the state";
-        return Err(Problem::request("unsupported_state", message, None).into());
-    }
+    let stateful = match api {
+        Api::Responses => Some(State::of_call(x, snapshot, route, model, (&found, &body))?),
+        _ => None,
+    };
     if api == Api::Images && found.stream(&body) {
         let message = "Images are not served as events";
         return Err(Problem::request("unsupported_member", message, Some("stream")).into());
@@ -172,7 +198,6 @@ async fn serve(
     if counts && !count::is_served(config, model, api) {
         return count::estimated(x, api, estimate).await;
     }
-    let total = model.total.map_or(u64::MAX, |total| x.log.started_ns.saturating_add(nanos(total)));
     let scan = &found;
     let call = Call {
         snapshot,
@@ -186,11 +211,13 @@ async fn serve(
         model,
         model_id,
         estimate,
-        total_due: total,
+        total_due: total_due(x, model),
         lead: None,
         heartbeat: action.heartbeat.filter(|_| streams),
         // Embeddings and counts of tokens say nothing.
         guard: guard::of(action, Moment::After).filter(|_| api.generates_text() && !counts),
+        shape: Shape::Json,
+        state: stateful,
     };
     if let Some(guard) = guard::of(action, Moment::Before) {
         guard::check(&body)?;
@@ -206,10 +233,21 @@ async fn serve(
     if call.is_apart() {
         return Box::pin(heartbeat::run(x, &call, &mut held)).await;
     }
-    let reservation = budget::reserve(x, &call).await?;
-    let result = candidates(x, &call, state).await;
-    budget::settle(x, &call, &result, reservation).await;
-    learn(x, &call, state);
+    make(x, &call).await
+}
+
+/// When the call must be over, in nanoseconds since process start.
+fn total_due(x: &Exchange<'_>, model: &Model) -> u64 {
+    model.total.map_or(u64::MAX, |total| x.log.started_ns.saturating_add(nanos(total)))
+}
+
+/// Makes a call whose response goes to this client only.
+async fn make(x: &mut Exchange<'_>, call: &Call<'_>) -> Result<(), Stop> {
+    let state = &call.snapshot.generation.ai;
+    let reservation = budget::reserve(x, call).await?;
+    let result = candidates(x, call, state).await;
+    budget::settle(x, call, &result, reservation).await;
+    learn(x, call, state);
     result
 }
 
@@ -227,7 +265,7 @@ fn learn(x: &Exchange<'_>, call: &Call<'_>, state: &AiState) {
 /// Tries candidates until one leads to a response.
 async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> Result<(), Stop> {
     x.scratch.tried.clear();
-    let mut order = order(call.model, || x.worker.random());
+    let mut order = state::order(call, || x.worker.random());
     let first = order.first().copied();
     let mut attempts = 0;
     let mut last: Option<Failed> = None;
@@ -289,7 +327,7 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
         while at_one < AT_ONE && attempts < call.model.attempts {
             let key = match same_key.take() {
                 Some(key) => key,
-                None => match KeyHealth::choose(keys, &tried_keys, clock::turn_ns(), x.worker.random()) {
+                None => match state::choose_key(call, keys, &tried_keys, clock::turn_ns(), x.worker.random()) {
                     KeyChoice::None => None,
                     KeyChoice::Key(key) => Some(key),
                     KeyChoice::Resting(rest, fault) if last.is_none() => {
@@ -365,6 +403,7 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
             let is_unprocessed = failed.is_unprocessed;
             let is_unknown_model =
                 fault == Fault::UNAUTHORIZED && failed.response.as_ref().is_some_and(|r| r.status == 404);
+            let may_repeat = state::may_repeat(call, &failed, fault);
             last = Some(failed);
             if begun.as_ref().is_some_and(|begun| begun.is_final) {
                 break 'candidates;
@@ -386,7 +425,7 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
             // A request that was written here may be refused where the client's own would not be.
             match &mut begun {
                 Some(begun) if rule.next == Next::Nothing && begun.is_prefilled => begun.refused_by.push(index),
-                _ if rule.next == Next::Nothing => break 'candidates,
+                _ if rule.next == Next::Nothing || !may_repeat => break 'candidates,
                 _ => {}
             }
             if rule.next == Next::LargerContext {
@@ -415,10 +454,11 @@ async fn candidates(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> R
             if let (Next::Key, Some(key)) = (rule.next, key) {
                 keys[key].refused(fault, hint, clock::turn_ns());
                 tried_keys.push(key);
-                other_key = keys
-                    .iter()
-                    .enumerate()
-                    .any(|(index, key)| !tried_keys.contains(&index) && !key.is_out(clock::turn_ns()));
+                other_key = state::may_change_key(call)
+                    && keys
+                        .iter()
+                        .enumerate()
+                        .any(|(index, key)| !tried_keys.contains(&index) && !key.is_out(clock::turn_ns()));
             }
             if at_one == AT_ONE || attempts >= call.model.attempts {
                 break;
