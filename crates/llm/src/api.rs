@@ -15,6 +15,16 @@ pub enum Api {
     Moderations,
     /// OpenAI `POST /v1/images/generations`.
     Images,
+    /// OpenAI `POST /v1/images/edits`.
+    ImageEdits,
+    /// OpenAI `POST /v1/images/variations`.
+    ImageVariations,
+    /// OpenAI `POST /v1/audio/speech`.
+    Speech,
+    /// OpenAI `POST /v1/audio/transcriptions`.
+    Transcriptions,
+    /// OpenAI `POST /v1/audio/translations`.
+    Translations,
     /// Anthropic `POST /v1/messages` and `/v1/messages/count_tokens`.
     Messages,
     /// Gemini `POST /v1beta/models/{model}:generateContent`, `:streamGenerateContent` and `:countTokens`.
@@ -56,6 +66,61 @@ impl GeminiMethod {
     }
 }
 
+/// An operation on a response that a provider of OpenAI's API has stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoredOperation {
+    /// `GET /v1/responses/{id}`.
+    Read,
+    /// `DELETE /v1/responses/{id}`.
+    Delete,
+    /// `POST /v1/responses/{id}/cancel`.
+    Cancel,
+    /// `GET /v1/responses/{id}/input_items`.
+    InputItems,
+}
+
+/// Longest id of a response; those of providers have about 50 bytes.
+const LONGEST_ID: usize = 256;
+
+impl StoredOperation {
+    /// The id and the operations that a request path without its query names.
+    pub fn of_path(path: &str) -> Option<(&str, &'static [StoredOperation])> {
+        let (id, operations) = match path.strip_prefix("/v1/responses/")?.split_once('/') {
+            // Operations of their own, which are not served.
+            None if matches!(path, "/v1/responses/compact" | "/v1/responses/input_tokens") => return None,
+            None => (&path["/v1/responses/".len()..], &[StoredOperation::Read, StoredOperation::Delete][..]),
+            Some((id, "cancel")) => (id, &[StoredOperation::Cancel][..]),
+            Some((id, "input_items")) => (id, &[StoredOperation::InputItems][..]),
+            Some(_) => return None,
+        };
+        is_response_id(id).then_some((id, operations))
+    }
+
+    /// Method of its requests.
+    pub fn method(self) -> &'static str {
+        match self {
+            StoredOperation::Read | StoredOperation::InputItems => "GET",
+            StoredOperation::Delete => "DELETE",
+            StoredOperation::Cancel => "POST",
+        }
+    }
+
+    /// What follows the id in its path.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            StoredOperation::Read | StoredOperation::Delete => "",
+            StoredOperation::Cancel => "/cancel",
+            StoredOperation::InputItems => "/input_items",
+        }
+    }
+}
+
+/// Whether it may be the id of a response: a path contains it as it is, and all parsers read it alike.
+pub fn is_response_id(id: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte);
+    (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(is_plain) && !matches!(id, "." | "..")
+}
+
 /// The form of errors and of key fields: the provider family that an API belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Family {
@@ -69,20 +134,35 @@ pub enum Family {
 
 impl Api {
     /// All of them, for tables and tests.
-    pub const ALL: [Api; 8] = [
+    pub const ALL: [Api; 13] = [
         Api::Chat,
         Api::Completions,
         Api::Responses,
         Api::Embeddings,
         Api::Moderations,
         Api::Images,
+        Api::ImageEdits,
+        Api::ImageVariations,
+        Api::Speech,
+        Api::Transcriptions,
+        Api::Translations,
         Api::Messages,
         Api::Gemini,
     ];
 
     /// Whether a model generates text, which may be a stream; otherwise a response is one document.
     pub fn generates_text(self) -> bool {
-        !matches!(self, Api::Embeddings | Api::Moderations | Api::Images)
+        matches!(self, Api::Chat | Api::Completions | Api::Responses | Api::Messages | Api::Gemini)
+    }
+
+    /// Whether requests are forms (`multipart/form-data`); those of the others are JSON.
+    pub fn takes_form(self) -> bool {
+        matches!(self, Api::ImageEdits | Api::ImageVariations | Api::Transcriptions | Api::Translations)
+    }
+
+    /// Whether a response may be anything: audio, subtitles, events that nobody here reads.
+    pub fn is_opaque(self) -> bool {
+        self.takes_form() || self == Api::Speech
     }
 
     /// The API that a request path without its query belongs to; the model is in the path for Gemini.
@@ -94,6 +174,11 @@ impl Api {
             "/v1/embeddings" => Api::Embeddings,
             "/v1/moderations" => Api::Moderations,
             "/v1/images/generations" => Api::Images,
+            "/v1/images/edits" => Api::ImageEdits,
+            "/v1/images/variations" => Api::ImageVariations,
+            "/v1/audio/speech" => Api::Speech,
+            "/v1/audio/transcriptions" => Api::Transcriptions,
+            "/v1/audio/translations" => Api::Translations,
             "/v1/messages" | MESSAGES_COUNT => Api::Messages,
             _ => GeminiMethod::of_path(path).map(|_| Api::Gemini)?,
         })
@@ -108,6 +193,11 @@ impl Api {
             Api::Embeddings => "embeddings",
             Api::Moderations => "moderations",
             Api::Images => "images",
+            Api::ImageEdits => "image_edits",
+            Api::ImageVariations => "image_variations",
+            Api::Speech => "speech",
+            Api::Transcriptions => "transcriptions",
+            Api::Translations => "translations",
             Api::Messages => "messages",
             Api::Gemini => "gemini",
         }

@@ -15,6 +15,7 @@ pub mod error;
 pub mod fault;
 pub mod json;
 pub mod money;
+pub mod multipart;
 pub mod redact;
 pub mod request;
 pub mod response;

@@ -77,7 +77,7 @@ impl Splice {
         let parts = match api {
             Api::Chat | Api::Completions => Parts::Chat(Chat::default()),
             Api::Messages => Parts::Messages(Messages::default()),
-            Api::Responses | Api::Embeddings | Api::Moderations | Api::Images | Api::Gemini => return None,
+            _ => return None,
         };
         Some(Splice {
             parts,

@@ -16,7 +16,9 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
 #[test]
 fn every_file_of_the_corpus() {
     let (requests, streams, translations) = (corpus("request"), corpus("stream"), corpus("translate"));
-    assert!(requests.len() > 3 && streams.len() > 3 && translations.len() > 3);
+    let forms = corpus("form");
+    assert!(requests.len() > 3 && streams.len() > 3 && translations.len() > 3 && forms.len() > 3);
+    forms.iter().for_each(|input| checks::form(input));
     requests.iter().for_each(|body| checks::request(body));
     requests.iter().for_each(|body| checks::cache_key(body));
     streams.iter().for_each(|input| checks::stream(input));
@@ -49,6 +51,11 @@ proptest! {
     fn changed_requests(body in changed("request")) {
         checks::request(&body);
         checks::cache_key(&body);
+    }
+
+    #[test]
+    fn changed_forms(input in changed("form")) {
+        checks::form(&input);
     }
 
     #[test]

@@ -63,6 +63,8 @@ pub struct Content {
     pub usage: bool,
     /// Choices.
     pub choices: u64,
+    /// Id of a response of the Responses API.
+    pub response_id: String,
 }
 
 const WORDS: [&str; 8] = ["The ", "quick ", "brown ", "fox ", "jumps ", "over ", "lazy ", "dögs. "];
@@ -84,6 +86,7 @@ impl Content {
             end_reason: None,
             usage: true,
             choices: 1,
+            response_id: "resp_sim".into(),
         }
     }
 

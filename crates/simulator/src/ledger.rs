@@ -1,5 +1,6 @@
 //! What the simulator has done: the truth that a gateway's books are compared with.
 
+use crate::stored::Stored;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -17,6 +18,8 @@ struct Counts {
     metrics: Option<String>,
     /// Calls that are not over.
     running: u64,
+    /// Responses by their ids.
+    stored: HashMap<String, Stored>,
 }
 
 /// A call that is not over; ends when it is dropped.
@@ -45,6 +48,11 @@ impl Ledger {
     pub(crate) fn begin(&self) -> Running<'_> {
         self.with(|counts| counts.running += 1);
         Running(self)
+    }
+
+    /// The stored responses.
+    pub(crate) fn stored<T>(&self, change: impl FnOnce(&mut HashMap<String, Stored>) -> T) -> T {
+        self.with(|counts| change(&mut counts.stored))
     }
 
     pub(crate) fn cancelled(&self) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// What happens to a call, read from the model's name: words between dashes, in any order.
 ///
 /// `fN` fault F`N`; `once` only on the first call of this name; `tokensN`; `gapN` milliseconds between tokens; `firstN` milliseconds before
-/// the first; `sizeN` KiB of the large event of F28; `done` a `[DONE]` behind the cut of F10. Other words say nothing.
+/// the first; `sizeN` KiB of the large event of F28, and of audio; `gN` fault F`N` when a stored response is read; `done` a `[DONE]` behind the cut of F10. Other words say nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scenario {
     /// 1 to 35, 0 for none.
@@ -18,7 +18,9 @@ pub struct Scenario {
     pub gap: Duration,
     /// Before the first token.
     pub first: Duration,
-    /// KiB of a large event.
+    /// Fault of reads of a stored response, 0 for none.
+    pub stored_fault: u8,
+    /// KiB of a large event, and of audio.
     pub size: usize,
     /// A `[DONE]` behind a cut.
     pub done: bool,
@@ -30,6 +32,7 @@ impl Scenario {
         let mut scenario = Scenario {
             fault: 0,
             once: false,
+            stored_fault: 0,
             tokens: 8,
             gap: Duration::ZERO,
             first: Duration::ZERO,
@@ -40,6 +43,8 @@ impl Scenario {
             let number = |name: &str| word.strip_prefix(name).and_then(|number| number.parse::<u64>().ok());
             if let Some(fault @ 1..=35) = number("f") {
                 scenario.fault = fault as u8;
+            } else if let Some(fault @ 1..=35) = number("g") {
+                scenario.stored_fault = fault as u8;
             } else if let Some(tokens) = number("tokens") {
                 scenario.tokens = tokens;
             } else if let Some(ms) = number("gap") {

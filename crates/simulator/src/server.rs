@@ -3,7 +3,7 @@
 use crate::api::{Content, anthropic, gemini, openai};
 use crate::fault::{self, Step};
 use crate::http::{self, Request};
-use crate::{Ledger, Scenario};
+use crate::{Ledger, Scenario, media, stored};
 use serde_json::{Value, json};
 use std::io;
 use std::net::SocketAddr;
@@ -139,7 +139,7 @@ async fn disconnected(stream: &mut TcpStream, buffer: &mut Vec<u8>) {
     while stream.read_buf(buffer).await.is_ok_and(|read| read > 0) {}
 }
 
-fn json_response(status: u16, body: &Value) -> Vec<Step> {
+pub(crate) fn json_response(status: u16, body: &Value) -> Vec<Step> {
     vec![Step::Bytes(http::whole(status, "application/json", "", body.to_string().as_bytes()))]
 }
 
@@ -168,6 +168,11 @@ fn respond(request: &Request, ledger: &Ledger) -> Vec<Step> {
         ("POST", "/v1/embeddings") => call(Api::Embeddings, None, "", request, ledger),
         ("POST", "/v1/moderations") => call(Api::Moderations, None, "", request, ledger),
         ("POST", "/v1/images/generations") => call(Api::Images, None, "", request, ledger),
+        ("POST", "/v1/audio/speech") => media::speech(request, ledger),
+        ("POST", path) if media::FORMS.contains(&path) => media::form(request, ledger),
+        (_, path) if path.starts_with("/v1/responses/") => {
+            stored::respond(request, &path["/v1/responses/".len()..], ledger)
+        }
         ("POST", "/v1/messages") => call(Api::Messages, None, "", request, ledger),
         ("POST", "/v1/messages/count_tokens") => call(Api::Messages, None, "count", request, ledger),
         ("POST", path) => match path.strip_prefix("/v1beta/models/").and_then(|rest| rest.rsplit_once(':')) {
@@ -222,6 +227,15 @@ fn call(api: Api, model: Option<&str>, method: &str, request: &Request, ledger: 
     if matches!(api, Api::Moderations | Api::Images) {
         return fault::whole(api, &scenario, openai::document(api == Api::Moderations, model));
     }
+    if api == Api::Responses {
+        if let Some(steps) = stored::missing_previous(ledger, request, &body) {
+            return steps;
+        }
+        if body["store"] != false {
+            content.response_id = stored::next_id();
+            stored::keep(ledger, request, &content, &body["input"]);
+        }
+    }
     let streams = body["stream"] == true || method == "streamGenerateContent";
     if content.usage {
         ledger.reported(content.input, content.output());
@@ -242,6 +256,7 @@ fn call(api: Api, model: Option<&str>, method: &str, request: &Request, ledger: 
     let body = match api {
         Api::Chat => openai::chat(&content),
         Api::Completions => openai::completion(&content),
+        Api::Responses if body["background"] == true => openai::queued_response(&content),
         Api::Responses => openai::response(&content),
         Api::Messages => anthropic::message(&content),
         _ => gemini::response(&content),

@@ -46,6 +46,10 @@ fn request(api: Api, model: &str, stream: bool) -> (String, String) {
         Api::Responses => ("/v1/responses".into(), format!(r#"{{"model":"{model}","stream":{stream},"input":"hi"}}"#)),
         Api::Moderations => ("/v1/moderations".into(), format!(r#"{{"model":"{model}","input":"hi"}}"#)),
         Api::Images => ("/v1/images/generations".into(), format!(r#"{{"model":"{model}","prompt":"hi"}}"#)),
+        // Nobody here reads what they send.
+        Api::ImageEdits | Api::ImageVariations | Api::Speech | Api::Transcriptions | Api::Translations => {
+            unreachable!("{api:?} is not called")
+        }
         Api::Embeddings => ("/v1/embeddings".into(), format!(r#"{{"model":"{model}","input":"hi"}}"#)),
         Api::Messages => (
             "/v1/messages".into(),
@@ -187,7 +191,7 @@ async fn a_gateway_sees_the_fault_that_the_model_names() {
     let simulator = Arc::new(Simulator::start().await.expect("a simulator"));
     let mut cases = JoinSet::new();
     // Of documents that are no text, nobody counts tokens.
-    for api in Api::ALL.into_iter().filter(|api| !matches!(api, Api::Moderations | Api::Images)) {
+    for api in Api::ALL.into_iter().filter(|api| api.generates_text() || *api == Api::Embeddings) {
         for stream in [false, true] {
             // F32 depends on the calls before
             for fault in (0..=35).filter(|fault| *fault != 32) {

@@ -82,6 +82,11 @@ impl Edits {
         Edits(edits)
     }
 
+    /// One replacement.
+    pub(crate) fn one(edit: Edit) -> Self {
+        Edits(vec![edit])
+    }
+
     /// Whether the bytes stay as they are.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

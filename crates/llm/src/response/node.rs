@@ -46,6 +46,8 @@ pub(super) enum Node {
     BlockType,
     /// Responses' `status`.
     Status,
+    /// Responses' `id`.
+    ResponseId,
     Incomplete,
     Content,
     Parts,
@@ -146,6 +148,7 @@ fn responses(node: Node, key: &[u8]) -> Node {
         (Node::Root, b"code") => Node::ErrorCode,
         (Node::Root | Node::Message, b"usage") => Node::Usage,
         (Node::Root | Node::Message, b"status") => Node::Status,
+        (Node::Root | Node::Message, b"id") => Node::ResponseId,
         (Node::Root | Node::Message, b"output") => Node::Blocks,
         (Node::Root | Node::Message, b"incomplete_details") => Node::Incomplete,
         (Node::Incomplete, b"reason") => Node::EndReason,

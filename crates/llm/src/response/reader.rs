@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::node::Node;
 use super::{EndReason, Usage};
 use crate::Api;
-use crate::api::Family;
+use crate::api::{Family, is_response_id};
 use crate::json::{JsonError, Lexer, Token, TokenKind, unescape_into};
 
 /// Deeper places are not read.
@@ -49,6 +49,10 @@ pub struct Facts {
     pub usage: Usage,
     /// An error that it reports.
     pub error: Option<UpstreamError>,
+    /// Id of a response of the Responses API.
+    pub response_id: Option<Box<str>>,
+    /// A response of the Responses API that its provider works on: `queued` or `in_progress`.
+    pub pending: bool,
 }
 
 impl Facts {
@@ -129,6 +133,11 @@ impl ResponseReader {
         self.message.clear();
         self.code.clear();
         self.facts = Facts::default();
+    }
+
+    /// The id of the response, as soon as it was read.
+    pub fn response_id(&self) -> Option<&str> {
+        self.facts.response_id.as_deref()
     }
 
     /// Reads bytes.
@@ -338,8 +347,15 @@ impl ResponseReader {
                 b"failed" => {
                     self.facts.error.get_or_insert_default();
                 }
+                b"queued" | b"in_progress" => self.facts.pending = true,
                 _ => {}
             },
+            Node::ResponseId => {
+                // A longer one was cut.
+                let id = plain(text);
+                let id = std::str::from_utf8(&id).ok().filter(|id| is_response_id(id));
+                self.facts.response_id = id.map(Box::from);
+            }
             Node::Type => {
                 self.event_type.clear();
                 self.event_type.extend_from_slice(text);

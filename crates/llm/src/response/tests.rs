@@ -311,3 +311,31 @@ fn a_filtered_or_cut_response_is_not_cacheable() {
         assert_eq!(reason.is_cacheable(), cacheable.contains(&reason), "{reason:?}");
     }
 }
+
+#[test]
+fn a_response_that_can_be_read_again_has_an_id() {
+    let id = |api, body: &str| facts(api, body).response_id;
+    for (body, expected) in [
+        (
+            r#"{"id":"resp_1","object":"response","conversation":{"id":"conv_1"},"output":[{"id":"msg_1"}]}"#,
+            Some("resp_1"),
+        ),
+        (r#"{"type":"response.created","response":{"id":"resp\u005f2","status":"queued"}}"#, Some("resp_2")),
+        (r#"{"type":"response.output_item.added","item":{"id":"msg_1"}}"#, None),
+        (r#"{"id":"../models"}"#, None),
+        (r#"{"id":7}"#, None),
+        (r#"{"id":""}"#, None),
+    ] {
+        assert_eq!(id(Api::Responses, body).as_deref(), expected, "{body}");
+        assert_eq!(id(Api::Chat, body), None, "{body}");
+    }
+    for length in [256, 257, 600] {
+        let name = "r".repeat(length);
+        let found = id(Api::Responses, &format!(r#"{{"id":"{name}"}}"#));
+        assert_eq!(found.is_some(), length == 256, "{length}");
+    }
+    for (status, pending) in [("queued", true), ("in_progress", true), ("completed", false), ("cancelled", false)] {
+        let body = format!(r#"{{"id":"r","status":"{status}"}}"#);
+        assert_eq!(facts(Api::Responses, &body).pending, pending, "{status}");
+    }
+}

@@ -1,6 +1,7 @@
 //! What must hold for every input: shared by fuzz targets and by the test that runs their corpus.
 
 use llm::Api;
+use llm::multipart::Form;
 use llm::request::{Edits, Prefill, PrefixHashes, Wanted, prefilled, scan};
 use llm::splice::Splice;
 use llm::stream::{BodyEnd, EventReader, EventSplitter, Outcome, StreamState};
@@ -49,6 +50,35 @@ pub fn cache_key(body: &[u8]) {
     }
 }
 
+/// APIs with streams; the first byte of a corpus file chooses one by its place here.
+const STREAMED: [Api; 8] = [
+    Api::Chat,
+    Api::Completions,
+    Api::Responses,
+    Api::Embeddings,
+    Api::Moderations,
+    Api::Images,
+    Api::Messages,
+    Api::Gemini,
+];
+
+/// Forms: what is accepted stays accepted, and says what is wanted, after its splice. The first line is the content type.
+pub fn form(input: &[u8]) {
+    let Some(end) = input.iter().position(|byte| *byte == b'\n') else { return };
+    let (content_type, body) = (&input[..end], &input[end + 1..]);
+    let Ok(form) = Form::read(content_type, body) else { return };
+    let edits = form.edits(body, "served");
+    let after = edits.apply(body);
+    assert_eq!(after.len(), edits.len_after(body));
+    let again = Form::read(content_type, &after).expect("a splice keeps a form readable");
+    assert_eq!(again.model_anywhere(&after), Some("served"));
+    assert!(again.edits(&after, "served").is_empty());
+    assert!(form.model(body).is_none() || form.model(body) == form.model_anywhere(body));
+    // A form ends where it says so, and nowhere before.
+    let close = if body.ends_with(b"--\r\n") { 3 } else { 1 };
+    assert!(Form::read(content_type, &body[..body.len() - close]).is_err());
+}
+
 fn run(api: Api, stream: &[u8], step: usize) -> (Vec<u8>, Outcome, llm::response::Usage) {
     let (mut splitter, mut reader) = (EventSplitter::new(), EventReader::new(api));
     let mut state = StreamState::new(api, 1, true);
@@ -74,7 +104,7 @@ fn run(api: Api, stream: &[u8], step: usize) -> (Vec<u8>, Outcome, llm::response
 /// Event streams: bytes leave unchanged, and what events say does not depend on how they arrive. The first byte chooses API and split.
 pub fn stream(input: &[u8]) {
     let Some((&choice, stream)) = input.split_first() else { return };
-    let api = Api::ALL[usize::from(choice) % Api::ALL.len()];
+    let api = STREAMED[usize::from(choice) % STREAMED.len()];
     let whole = run(api, stream, usize::MAX);
     let split = run(api, stream, 1 + usize::from(choice) / 16);
     assert_eq!(whole.0, stream);
@@ -84,7 +114,7 @@ pub fn stream(input: &[u8]) {
 /// A response that breaks off and is repeated as it was: the first one passes unchanged, and the second one is no other.
 pub fn splice(input: &[u8]) {
     let Some((&choice, stream)) = input.split_first() else { return };
-    let api = Api::ALL[usize::from(choice) % Api::ALL.len()];
+    let api = STREAMED[usize::from(choice) % STREAMED.len()];
     let Some(mut splice) = Splice::new(api) else { return };
     let mut splitter = EventSplitter::new();
     let (mut at, mut events) = (0, Vec::new());

@@ -132,7 +132,7 @@ pub fn completion_events(content: &Content, include_usage: bool) -> Vec<Event> {
 
 fn response_object(content: &Content, status: &str) -> Value {
     let output = match &content.tool {
-        _ if status == "in_progress" => json!([]),
+        _ if matches!(status, "in_progress" | "queued") => json!([]),
         Some((name, arguments)) => {
             json!([{"type": "function_call", "id": "fc_sim", "call_id": "call_sim", "name": name,
             "arguments": arguments, "status": "completed"}])
@@ -140,13 +140,13 @@ fn response_object(content: &Content, status: &str) -> Value {
         None => json!([{"type": "message", "id": "msg_sim", "status": "completed", "role": "assistant",
             "content": [{"type": "output_text", "text": content.text.concat(), "annotations": []}]}]),
     };
-    let mut body = json!({"id": "resp_sim", "object": "response", "created_at": CREATED, "status": status, "error": null,
+    let mut body = json!({"id": content.response_id, "object": "response", "created_at": CREATED, "status": status, "error": null,
         "incomplete_details": null, "instructions": null, "metadata": {}, "model": content.model, "output": output,
         "parallel_tool_calls": true, "temperature": 1.0, "tool_choice": "auto", "tools": [], "top_p": 1.0, "usage": null});
     if status == "incomplete" {
         body["incomplete_details"] = json!({"reason": content.end_reason.unwrap_or("max_output_tokens")});
     }
-    if status != "in_progress" && content.usage {
+    if !matches!(status, "in_progress" | "queued") && content.usage {
         body["usage"] = json!({"input_tokens": content.input, "input_tokens_details": {"cached_tokens": 0},
             "output_tokens": content.output(), "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": content.input + content.output()});
@@ -161,6 +161,11 @@ fn status(content: &Content) -> &'static str {
 /// A whole response of the Responses API.
 pub fn response(content: &Content) -> Value {
     response_object(content, status(content))
+}
+
+/// One that the model has not begun.
+pub fn queued_response(content: &Content) -> Value {
+    response_object(content, "queued")
 }
 
 /// A streamed one.

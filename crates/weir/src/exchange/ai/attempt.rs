@@ -17,7 +17,7 @@ use super::super::way::{Reached, Way};
 use super::pick::{pick, prompt_of};
 use super::recover::Begun;
 use super::response::{Response, client_lines};
-use super::{Call, request, span, stream, whole};
+use super::{Call, Shape, opaque, request, span, stream, whole};
 use crate::config::{Candidate, Provider, ProviderKey};
 use crate::error::{Error, Fault as Side, Reason};
 use crate::io::stream::{Outgoing, poll_read};
@@ -315,6 +315,8 @@ async fn converse(
     }
     let ended = if reply.is_events && call.streams && reply.status == 200 {
         stream::run(x, call, turn, up, &reply, begun).await?
+    } else if opaque::is_opaque(call, &reply) {
+        opaque::run(x, call, turn, up, &reply).await?
     } else {
         whole::run(x, call, turn, up, &mut reply, begun.is_none()).await?
     };
@@ -354,16 +356,24 @@ fn write_request(
         up.out.bytes.extend_from_slice(body);
         return;
     }
-    // Gemini's model is in the path.
-    let model = Some(&*turn.candidate.model).filter(|_| call.method.is_none());
-    let wanted = Wanted { model, include_usage: turn.adds_usage, max_output: None };
-    let edits = Edits::of(call.scan, call.body, &wanted);
+    let edits = match call.shape {
+        Shape::Stored(_) => return request::write_head(x, call, turn, place, 0, &mut up.out.bytes),
+        Shape::Form(form) => form.edits(call.body, &turn.candidate.model),
+        Shape::Json => json_edits(call, turn),
+    };
     let length = edits.len_after(call.body);
     request::write_head(x, call, turn, place, length, &mut up.out.bytes);
     // What lies behind the last change, nearly all of a long prompt, is not copied.
     let rest = edits.unchanged_from();
     edits.pieces(&call.body[..rest]).for_each(|piece| up.out.bytes.extend_from_slice(piece));
     up.out.share(call.body, rest);
+}
+
+fn json_edits(call: &Call<'_>, turn: &Turn<'_>) -> Edits {
+    // Gemini's model is in the path.
+    let model = Some(&*turn.candidate.model).filter(|_| call.method.is_none());
+    let wanted = Wanted { model, include_usage: turn.adds_usage, max_output: None };
+    Edits::of(call.scan, call.body, &wanted)
 }
 
 /// What is known of a response from its head.
@@ -374,6 +384,8 @@ pub(super) struct Reply {
     pub lines: Vec<u8>,
     /// It is an event stream.
     pub is_events: bool,
+    /// It is a document in JSON.
+    pub is_json: bool,
     /// It has a content coding, which the request did not accept.
     pub is_encoded: bool,
     /// How long to wait before a retry, as the provider says.
@@ -400,6 +412,7 @@ impl Reply {
             status: head.status,
             lines: client_lines(head, buf, edits, &call.snapshot.config().request_id),
             is_events: is_type(b"text/event-stream"),
+            is_json: is_type(b"application/json"),
             is_encoded: coding.is_some_and(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity")),
             retry_after: fault::retry_hint(
                 head.fields.get(b"retry-after-ms", buf),

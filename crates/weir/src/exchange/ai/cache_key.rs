@@ -20,8 +20,8 @@ pub(super) fn key_of(x: &Exchange<'_>, call: &Call<'_>, cache: &RouteCache) -> O
     let settings = &cache.cache.settings;
     let calls = settings.calls()?;
     let (head, buf) = (&x.scratch.request, x.down.buffer.whole());
-    // It counts tokens, and generates nothing.
-    if call.counts || forbids_storing(head, buf) {
+    // It counts tokens, and generates nothing; or its response is none that is stored.
+    if call.counts || call.api.is_opaque() || forbids_storing(head, buf) {
         return None;
     }
     if llm::cache_key::bypass(call.api, call.scan, call.body, calls.any_temperature).is_some() {

@@ -11,10 +11,10 @@ use super::super::{Answer, Exchange};
 use super::attempt::{Failed, Turn, attempt, row};
 use super::problem::{Problem, Stop};
 use super::recover::{self, Begun};
-use super::{Call, translation};
+use super::{Call, state, translation};
 use crate::config::{Candidate, Provider};
 use crate::error::{Fault as Side, Reason};
-use crate::policy::ai::{AiState, CandidateHealth, KeyChoice, KeyHealth, order};
+use crate::policy::ai::{AiState, CandidateHealth, KeyChoice, KeyHealth};
 use crate::runtime::clock;
 use crate::runtime::deadline::nanos;
 use crate::upstream::View;
@@ -31,10 +31,10 @@ const SURE_PART: f64 = 0.8;
 ///
 /// # Errors
 /// What the client is told in place of one.
-pub(super) async fn run(x: &mut Exchange<'_>, call: &Call<'_>, state: &AiState) -> Result<(), Stop> {
+pub(super) async fn run(x: &mut Exchange<'_>, call: &Call<'_>, shared: &AiState) -> Result<(), Stop> {
     x.scratch.tried.clear();
-    let order = order(call.model, || x.worker.random());
-    let mut search = Search::new(call, state, order);
+    let order = state::order(call, || x.worker.random());
+    let mut search = Search::new(call, shared, order);
     while let Some(index) = search.order.get(search.position).copied() {
         search.position += 1;
         let Some(chosen) = search.choose(index) else { continue };
@@ -189,15 +189,18 @@ impl<'c> Search<'c> {
         while at_one.attempts < AT_ONE && self.attempts < call.model.attempts {
             let key = match at_one.same_key.take() {
                 Some(key) => key,
-                None => match KeyHealth::choose(chosen.keys, &at_one.tried_keys, clock::turn_ns(), x.worker.random()) {
-                    KeyChoice::None => None,
-                    KeyChoice::Key(key) => Some(key),
-                    KeyChoice::Resting(rest, fault) => {
-                        self.last.get_or_insert_with(|| resting(rest, fault));
-                        break;
+                None => {
+                    match state::choose_key(call, chosen.keys, &at_one.tried_keys, clock::turn_ns(), x.worker.random())
+                    {
+                        KeyChoice::None => None,
+                        KeyChoice::Key(key) => Some(key),
+                        KeyChoice::Resting(rest, fault) => {
+                            self.last.get_or_insert_with(|| resting(rest, fault));
+                            break;
+                        }
+                        KeyChoice::Tried => break,
                     }
-                    KeyChoice::Tried => break,
-                },
+                }
             };
             at_one.attempts += 1;
             self.attempts += 1;
@@ -302,6 +305,7 @@ impl<'c> Search<'c> {
         let rule = fault.rule();
         let hint = failed.retry_after;
         let is_unprocessed = failed.is_unprocessed;
+        let may_repeat = state::may_repeat(call, &failed, fault);
         let is_unknown_model =
             fault == Fault::UNAUTHORIZED && failed.response.as_ref().is_some_and(|r| r.status == 404);
         self.last = Some(failed);
@@ -316,7 +320,7 @@ impl<'c> Search<'c> {
         match &mut self.begun {
             // A request that was written here may be refused where the client's own would not be.
             Some(begun) if rule.next == Next::Nothing && begun.is_prefilled => begun.refused_by.push(chosen.index),
-            _ if rule.next == Next::Nothing => return Ok(Follows::Nothing),
+            _ if rule.next == Next::Nothing || !may_repeat => return Ok(Follows::Nothing),
             _ => {}
         }
         if rule.next == Next::LargerContext {
@@ -345,7 +349,7 @@ impl<'c> Search<'c> {
             chosen.keys[key].refused(fault, hint, clock::turn_ns());
             at_one.tried_keys.push(key);
             let mut others = chosen.keys.iter().enumerate().filter(|(index, _)| !at_one.tried_keys.contains(index));
-            has_other_key = others.any(|(_, key)| !key.is_out(clock::turn_ns()));
+            has_other_key = state::may_change_key(call) && others.any(|(_, key)| !key.is_out(clock::turn_ns()));
         }
         if at_one.attempts == AT_ONE || self.attempts >= call.model.attempts {
             return Ok(Follows::Candidate);

@@ -8,9 +8,11 @@ mod cached;
 mod candidates;
 mod count;
 mod explain;
+mod form;
 mod guard;
 mod heartbeat;
 mod models;
+mod opaque;
 mod pick;
 mod problem;
 mod prompt;
@@ -20,7 +22,9 @@ mod request;
 mod response;
 mod shared;
 mod span;
+mod state;
 mod storable;
+mod stored;
 mod stream;
 mod translation;
 mod whole;
@@ -30,6 +34,7 @@ use std::time::Duration;
 
 use llm::Api;
 use llm::api::{GeminiMethod, MESSAGES_COUNT};
+use llm::multipart::Form;
 use llm::request::RequestScan;
 use llm::tokens::PromptSize;
 
@@ -45,6 +50,19 @@ use crate::policy::cache::calls::CallLead;
 use crate::runtime::deadline::nanos;
 use crate::worker::snapshot::Snapshot;
 use problem::{Problem, Stop};
+use state::State;
+use stored::StoredCall;
+
+/// What a request consists of.
+#[derive(Debug, Clone, Copy)]
+enum Shape<'a> {
+    /// A document in JSON.
+    Json,
+    /// A form with files.
+    Form(&'a Form),
+    /// Nothing but its path.
+    Stored(StoredCall<'a>),
+}
 
 /// One call of a model.
 pub struct Call<'a> {
@@ -73,6 +91,10 @@ pub struct Call<'a> {
     heartbeat: Option<Duration>,
     /// Reads the response before the client gets any of it.
     guard: Option<&'a Guard>,
+    /// What the request consists of.
+    shape: Shape<'a>,
+    /// State of the Responses API.
+    state: Option<State>,
 }
 
 impl Call<'_> {
@@ -112,7 +134,11 @@ async fn serve(
     let config = snapshot.config();
     let method = x.scratch.request.method_name.of_buf(x.down.buffer.whole());
     match Operation::of(method, &x.scratch.path) {
+        Operation::Call(api) if api.takes_form() => return form::run(x, snapshot, route, action, api).await,
         Operation::Call(_) => {}
+        Operation::Stored(operation, id) => {
+            return stored::run(x, snapshot, route, action, StoredCall { operation, id: &id }).await;
+        }
         Operation::Models => return models::run(x, config, action, api, None).await,
         Operation::Model(name) => return models::run(x, config, action, api, Some(&name)).await,
         Operation::WrongMethod(allow) => {
@@ -120,7 +146,7 @@ async fn serve(
             return Err(Reason::MethodNotAllowed.into());
         }
         Operation::Unknown => {
-            let detail = "AI routes serve /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/moderations, /v1/images/generations, /v1/responses, /v1/messages, /v1/messages/count_tokens, /v1/models, and of Gemini's API /v1beta/models with :generateContent, :streamGenerateContent and :countTokens";
+            let detail = "AI routes serve /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/moderations, /v1/images/generations, /v1/images/edits, /v1/images/variations, /v1/audio/speech, /v1/audio/transcriptions, /v1/audio/translations, /v1/responses, /v1/responses/{id} with /cancel and /input_items, /v1/messages, /v1/messages/count_tokens, /v1/models, and of Gemini's API /v1beta/models with :generateContent, :streamGenerateContent and :countTokens";
             return Err(Error::new(Reason::NotFound, detail).into());
         }
     }
@@ -144,10 +170,10 @@ async fn serve(
             None => Problem::request("missing_model", "The request names no `model`", Some("model")).into(),
         });
     };
-    if found.has_state(&body) && api == Api::Responses && model.candidates.len() > 1 {
-        let message = "`previous_response_id`, `conversation` and `background` need a model with one candidate, because one provider has the state";
-        return Err(Problem::request("unsupported_state", message, None).into());
-    }
+    let stateful = match api {
+        Api::Responses => Some(State::of_call(x, snapshot, route, model, (&found, &body))?),
+        _ => None,
+    };
     if api == Api::Images && found.stream(&body) {
         let message = "Images are not served as events";
         return Err(Problem::request("unsupported_member", message, Some("stream")).into());
@@ -168,7 +194,6 @@ async fn serve(
     if counts && !count::is_served(config, model, api) {
         return count::estimated(x, api, estimate).await;
     }
-    let total = model.total.map_or(u64::MAX, |total| x.log.started_ns.saturating_add(nanos(total)));
     let scan = &found;
     let call = Call {
         snapshot,
@@ -182,11 +207,13 @@ async fn serve(
         model,
         model_id,
         estimate,
-        total_due: total,
+        total_due: total_due(x, model),
         lead: None,
         heartbeat: action.heartbeat.filter(|_| streams),
         // Embeddings and counts of tokens say nothing.
         guard: guard::of(action, Moment::After).filter(|_| api.generates_text() && !counts),
+        shape: Shape::Json,
+        state: stateful,
     };
     if let Some(guard) = guard::of(action, Moment::Before) {
         guard::check(&body)?;
@@ -202,10 +229,21 @@ async fn serve(
     if call.is_apart() {
         return Box::pin(heartbeat::run(x, &call, &mut held)).await;
     }
-    let reservation = budget::reserve(x, &call).await?;
-    let result = candidates::run(x, &call, state).await;
-    budget::settle(x, &call, &result, reservation).await;
-    learn(x, &call, state);
+    make(x, &call).await
+}
+
+/// When the call must be over, in nanoseconds since process start.
+fn total_due(x: &Exchange<'_>, model: &Model) -> u64 {
+    model.total.map_or(u64::MAX, |total| x.log.started_ns.saturating_add(nanos(total)))
+}
+
+/// Makes a call whose response goes to this client only.
+async fn make(x: &mut Exchange<'_>, call: &Call<'_>) -> Result<(), Stop> {
+    let state = &call.snapshot.generation.ai;
+    let reservation = budget::reserve(x, call).await?;
+    let result = candidates::run(x, call, state).await;
+    budget::settle(x, call, &result, reservation).await;
+    learn(x, call, state);
     result
 }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use h1::encode;
 use llm::Api;
+use llm::api::StoredOperation;
 use llm::error::ApiError;
 
 use super::super::Exchange;
@@ -101,6 +102,7 @@ impl Exchange<'_> {
         let is_anthropic = || self.scratch.request.fields.get(b"anthropic-version", self.down.buffer.whole()).is_some();
         Some(match path.and_then(Api::of_path) {
             Some(api) => api,
+            None if path.is_some_and(|path| StoredOperation::of_path(path).is_some()) => Api::Responses,
             None if path.is_some_and(|path| path.starts_with("/v1beta/")) || is_gemini() => Api::Gemini,
             None if path.is_some_and(|path| path.starts_with("/v1/messages")) || is_anthropic() => Api::Messages,
             None => Api::Chat,

@@ -5,16 +5,16 @@ use std::task::Poll;
 
 use h1::{BodyKind, Known, encode};
 use llm::Api;
-use llm::api::{Family, GeminiMethod};
+use llm::api::{Family, GeminiMethod, StoredOperation};
 
 use super::super::forward::copy_lines;
 use super::super::proxy::send_continue;
 use super::super::pump::{Pump, PumpError};
 use super::super::stall::Stall;
 use super::super::{Exchange, changed};
-use super::Call;
 use super::attempt::Turn;
 use super::problem::Stop;
+use super::{Call, Shape};
 use crate::error::{Error, Reason};
 use crate::http::edits::{is_edited, write_edits};
 use crate::io::stream::Outgoing;
@@ -116,12 +116,49 @@ pub(super) fn take(held: &mut Held, bytes: u64) -> Result<(), Stop> {
     if held.grow_to(bytes) { Ok(()) } else { Err(Reason::AiHeld.into()) }
 }
 
+/// Appends the request line.
+fn write_request_line(
+    x: &Exchange<'_>,
+    call: &Call<'_>,
+    turn: &Turn<'_>,
+    (base_path, host): (&str, &str),
+    out: &mut Vec<u8>,
+) {
+    let method = match call.shape {
+        Shape::Stored(stored) => stored.operation.method(),
+        Shape::Json | Shape::Form(_) => "POST",
+    };
+    encode::begin_request_line(out, method.as_bytes());
+    out.extend_from_slice(base_path.as_bytes());
+    out.extend_from_slice(turn.provider.base.as_bytes());
+    match (call.shape, turn.api) {
+        (Shape::Stored(stored), _) => {
+            for part in ["/responses/", stored.id, stored.operation.suffix()] {
+                out.extend_from_slice(part.as_bytes());
+            }
+        }
+        (_, Api::Gemini) => {
+            let own = if call.streams { GeminiMethod::Stream } else { GeminiMethod::Generate };
+            write_gemini_operation(out, &turn.candidate.model, call.method.unwrap_or(own));
+        }
+        (_, Api::Messages) if call.counts => out.extend_from_slice(b"/messages/count_tokens"),
+        (_, api) => out.extend_from_slice(operation(api).as_bytes()),
+    }
+    let query = changed::query(x.changed.as_deref(), &x.scratch.request, x.down.buffer.whole());
+    write_query(out, query.filter(|_| turn.api == call.api));
+    if turn.api == Api::Gemini && call.method.is_none() && call.streams {
+        // Without it the response is one array.
+        out.extend_from_slice(b"?alt=sse");
+    }
+    encode::end_request_line(out, host.as_bytes());
+}
+
 /// Appends the head of the request to a provider; its body has so many bytes.
 pub(super) fn write_head(
     x: &mut Exchange<'_>,
     call: &Call<'_>,
     turn: &Turn<'_>,
-    (base_path, host): (&str, &str),
+    place: (&str, &str),
     length: usize,
     out: &mut Vec<u8>,
 ) {
@@ -135,23 +172,7 @@ pub(super) fn write_head(
     let edits = &route.headers.request;
     let provider = turn.provider;
 
-    encode::begin_request_line(out, b"POST");
-    out.extend_from_slice(base_path.as_bytes());
-    out.extend_from_slice(provider.base.as_bytes());
-    match turn.api {
-        Api::Gemini => {
-            let own = if call.streams { GeminiMethod::Stream } else { GeminiMethod::Generate };
-            write_gemini_operation(out, &turn.candidate.model, call.method.unwrap_or(own));
-        }
-        Api::Messages if call.counts => out.extend_from_slice(b"/messages/count_tokens"),
-        api => out.extend_from_slice(operation(api).as_bytes()),
-    }
-    write_query(out, changed::query(x.changed.as_deref(), head, buf).filter(|_| turn.api == call.api));
-    if turn.api == Api::Gemini && call.method.is_none() && call.streams {
-        // Without it the response is one array.
-        out.extend_from_slice(b"?alt=sse");
-    }
-    encode::end_request_line(out, host.as_bytes());
+    write_request_line(x, call, turn, place, out);
 
     let (auth, forged) = (&snapshot.routes[call.route.0].auth_edits, &snapshot.auth.shared().forged);
     let mut has_version = false;
@@ -197,7 +218,15 @@ pub(super) fn write_head(
             && !is_edited(edits, name)
             && !provider.headers.iter().any(|(own, _)| Known::is_alias(name, own.as_bytes()))
     });
-    encode::field(out, b"Content-Type", b"application/json");
+    match call.shape {
+        Shape::Json => encode::field(out, b"Content-Type", b"application/json"),
+        Shape::Form(_) => {
+            // It names the boundary.
+            let content_type = head.fields.first(Known::ContentType, buf).unwrap_or_default();
+            encode::field(out, b"Content-Type", content_type);
+        }
+        Shape::Stored(_) => {}
+    }
     if let Some(key) = turn.key {
         match turn.api.family() {
             Family::Anthropic => encode::field(out, b"x-api-key", key.secret.as_bytes()),
@@ -221,7 +250,13 @@ pub(super) fn write_head(
     out.extend_from_slice(&x.scratch.identity_lines);
     write_edits(out, edits);
     out.extend_from_slice(&x.scratch.variable_lines);
-    encode::content_length(out, length as u64);
+    let has_body = match call.shape {
+        Shape::Stored(stored) => stored.operation == StoredOperation::Cancel,
+        Shape::Json | Shape::Form(_) => true,
+    };
+    if has_body {
+        encode::content_length(out, length as u64);
+    }
     encode::end_head(out);
 }
 
@@ -234,6 +269,11 @@ fn operation(api: Api) -> &'static str {
         Api::Embeddings => "/embeddings",
         Api::Moderations => "/moderations",
         Api::Images => "/images/generations",
+        Api::ImageEdits => "/images/edits",
+        Api::ImageVariations => "/images/variations",
+        Api::Speech => "/audio/speech",
+        Api::Transcriptions => "/audio/transcriptions",
+        Api::Translations => "/audio/translations",
         Api::Messages => "/messages",
         Api::Gemini => "",
     }
@@ -265,7 +305,10 @@ pub(super) fn write_query(out: &mut Vec<u8>, query: Option<&[u8]>) {
     let mut separator = b'?';
     for part in query.unwrap_or_default().split(|byte| *byte == b'&').filter(|part| !part.is_empty()) {
         let name = part.split(|byte| *byte == b'=').next().unwrap_or_default();
-        // An escaped name could be any: those of these APIs have no escapes.
+        // Lists, such as `include[]`.
+        let name = name.strip_suffix(b"%5B%5D").or(name.strip_suffix(b"%5b%5d")).unwrap_or(name);
+        let name = name.strip_suffix(b"[]").unwrap_or(name);
+        // An escaped name could be any: those of these APIs have no other escapes.
         if name.eq_ignore_ascii_case(b"key") || name.eq_ignore_ascii_case(b"api_key") || name.contains(&b'%') {
             continue;
         }

@@ -19,7 +19,8 @@ use super::super::pump::Pump;
 use super::super::stall::Stall;
 use super::attempt::Failed;
 use super::problem::Stop;
-use super::{Call, Record, budget, candidates, end_of, learn};
+use super::state::State;
+use super::{Call, Record, Shape, budget, candidates, end_of, learn};
 use crate::client::downstream::Downstream;
 use crate::client::identity::Client;
 use crate::config::{ModelId, RouteId};
@@ -76,6 +77,7 @@ struct Job {
     model: ModelId,
     estimate: u64,
     total_due: u64,
+    state: Option<State>,
     record: Option<Box<Record>>,
     reservation: Option<Reservation>,
     lead: CallLead,
@@ -119,6 +121,7 @@ pub(super) fn begin(
         model: call.model_id,
         estimate: call.estimate,
         total_due: call.total_due,
+        state: call.state,
         record: x.ai.clone(),
         reservation,
         lead,
@@ -189,6 +192,8 @@ async fn serve(mut x: Exchange<'_>, job: Job) {
         lead: Some(&lead),
         heartbeat: None,
         guard: None,
+        shape: Shape::Json,
+        state: job.state,
     };
     let state = &snapshot.generation.ai;
     let result = match is_read {

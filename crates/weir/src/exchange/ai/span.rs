@@ -24,9 +24,9 @@ pub(super) fn end(x: &mut Exchange<'_>, turn: &Turn<'_>, result: &Result<(), Fai
     let generation = Generation {
         operation: match turn.api {
             Api::Completions => "text_completion",
-            api @ (Api::Embeddings | Api::Moderations | Api::Images) => api.name(),
             Api::Gemini => "generate_content",
             Api::Chat | Api::Responses | Api::Messages => "chat",
+            api => api.name(),
         },
         api: match turn.api.family() {
             Family::OpenAi => "openai",

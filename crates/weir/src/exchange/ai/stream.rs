@@ -10,7 +10,7 @@ use super::attempt::{Ended, Failed, Reply, Turn, Waited, read_more};
 use super::recover::{Begun, Broken};
 use super::shared::hand_on;
 use super::translation::StreamTranslation;
-use super::{Call, recover, storable};
+use super::{Call, recover, state, storable};
 use crate::error::{Error, Reason};
 use crate::policy::ai::metrics::Recovered;
 use crate::runtime::clock;
@@ -219,6 +219,7 @@ impl Relay<'_> {
                 if is_whole_wanted { Handling::Hold } else { self.state.large_piece() }
             } else {
                 let facts = self.reader.finish();
+                state::note(self.call, self.turn, facts.response_id.as_deref());
                 if self.translation.is_some() && !self.is_begun && facts.refuses_prompt() {
                     self.is_refused = true;
                     self.end = Some(BodyEnd::Proper);

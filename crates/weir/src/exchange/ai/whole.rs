@@ -11,7 +11,7 @@ use super::super::conversation::UpstreamSide;
 use super::attempt::{Ended, Failed, Reply, Turn, Waited, read_more, reason_of};
 use super::response::Response;
 use super::shared::hand_on;
-use super::{Call, storable, translation};
+use super::{Call, Shape, state, storable, translation};
 use crate::error::{Error, Reason};
 use crate::runtime::clock;
 use crate::runtime::deadline::nanos;
@@ -80,6 +80,7 @@ pub(super) async fn run(
         }
         if passing.is_none() && body.len() > HELD && passes_large && !ended {
             // Too large to be held: from here on a cut closes the client's connection too.
+            state::note(call, turn, reader.response_id());
             let framing = x.client_framing(call, kind);
             x.begin_response(call, turn, reply.status, &reply.lines, framing);
             x.put(framing, &body);
@@ -106,6 +107,9 @@ pub(super) async fn run(
         }
     };
     let facts = reader.finish();
+    if is_success {
+        state::note(call, turn, facts.response_id.as_deref());
+    }
     if let Some(record) = x.ai.as_mut().filter(|_| may_pass) {
         record.first_token_ns = first_ns.map(|first| first.saturating_sub(reply.sent_at));
     }
@@ -166,6 +170,15 @@ fn judge(call: &Call<'_>, turn: &Turn<'_>, reply: &Reply, facts: &Facts, end: En
     if is_success && end != End::Proper {
         return Some(Fault::TRUNCATED);
     }
+    if let Shape::Stored(_) = call.shape {
+        return match reply.status {
+            // What is stored may say anything: that its call has failed, or is not over.
+            200..=299 => (has_body && facts.malformed).then_some(Fault::MALFORMED_BODY),
+            // A 404 is about the response.
+            400 | 404 | 409 if end == End::Proper => None,
+            _ => fault::of_response(head, facts, end != End::Proper),
+        };
+    }
     if is_success && facts.error.is_none() && call.streams != reply.is_events {
         return Some(Fault::MALFORMED_BODY);
     }
@@ -174,7 +187,7 @@ fn judge(call: &Call<'_>, turn: &Turn<'_>, reply: &Reply, facts: &Facts, end: En
     }
     let fault = fault::of_response(head, facts, end != End::Proper)?;
     // A count is neither content nor an end.
-    if fault == Fault::EMPTY && call.counts {
+    if fault == Fault::EMPTY && (call.counts || is_in_background(call, facts)) {
         return None;
     }
     // An error in the form of another API is written anew.
@@ -182,6 +195,11 @@ fn judge(call: &Call<'_>, turn: &Turn<'_>, reply: &Reply, facts: &Facts, end: En
     let rule = fault.rule();
     let passes = rule.next == Next::Nothing && rule.status == 0 && end == End::Proper && !is_foreign;
     (!passes).then_some(fault)
+}
+
+/// The provider works on it, and has said so.
+fn is_in_background(call: &Call<'_>, facts: &Facts) -> bool {
+    facts.pending && call.state.is_some_and(|state| state.is_background)
 }
 
 /// A stream in the form of an array is a whole response, but its elements may end before the model did.
@@ -207,6 +225,12 @@ fn malformed() -> Failed {
 /// something, which ends for a reason, they are estimated by the bytes, the JSON around the text included.
 fn count(x: &mut Exchange<'_>, call: &Call<'_>, turn: &Turn<'_>, (facts, bytes): (&Facts, u64), is_complete: bool) {
     if let Some(record) = x.ai.as_mut().filter(|_| !call.counts) {
+        if is_in_background(call, facts) {
+            // Nobody here will see what it has used.
+            record.tokens = Some([record.estimate, call.most_tokens().saturating_sub(record.estimate), 0]);
+            record.estimated = true;
+            return;
+        }
         let is_reported = facts.usage.output.is_some() || facts.end_reason.is_none();
         let delivered = if is_reported { 0 } else { (bytes as f64 / llm::tokens::START_RATIO).ceil() as u64 };
         record.count(&facts.usage, turn.api, delivered, is_complete);

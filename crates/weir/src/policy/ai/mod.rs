@@ -6,6 +6,7 @@ mod candidates;
 mod health;
 pub mod metrics;
 mod operation;
+pub mod responses;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +23,7 @@ use crate::config::{Config, Model, ModelId, ProviderId, RouteAi};
 use crate::observe::metrics::Exposition;
 use crate::runtime::clock;
 use metrics::{Counters, NO_PROVIDER, Pair};
+use responses::ResponseIds;
 
 /// State of AI traffic that all workers share.
 #[derive(Debug)]
@@ -39,6 +41,8 @@ pub struct AiState {
     pairs: Vec<(Vec<Arc<Pair>>, Arc<Pair>)>,
     /// What is counted; one for the process.
     pub counters: Arc<Counters>,
+    /// Where responses were made; one for the process.
+    pub responses: Arc<ResponseIds>,
 }
 
 /// Memory for a request body; free again when this is dropped.
@@ -99,6 +103,7 @@ impl AiState {
             ratios: config.models.iter().map(|model| known(&model.name).unwrap_or_default()).collect(),
             names: config.models.iter().map(|model| model.name.clone()).collect(),
             counters,
+            responses: before.map_or_else(Arc::default, |before| before.responses.clone()),
         }
     }
 

@@ -1,12 +1,15 @@
 //! What a request to an AI route requests.
 
 use llm::Api;
+use llm::api::StoredOperation;
 
 /// An operation of an ingress API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
     /// A call of a model.
     Call(Api),
+    /// An operation on the stored response with this id.
+    Stored(StoredOperation, String),
     /// `GET /v1/models` or Gemini's `/v1beta/models`: responded by the gateway.
     Models,
     /// `GET /v1/models/NAME`, `GET /v1beta/models/NAME`.
@@ -31,7 +34,54 @@ impl Operation {
                 Operation::Model(name[1..].to_owned())
             }
             (None, Some(name)) if name.is_empty() || name.starts_with('/') => Operation::WrongMethod("GET, HEAD"),
+            (None, None) => Operation::of_stored(method, path),
             _ => Operation::Unknown,
+        }
+    }
+
+    fn of_stored(method: &[u8], path: &str) -> Operation {
+        let Some((id, operations)) = StoredOperation::of_path(path) else { return Operation::Unknown };
+        match operations.iter().find(|operation| operation.method().as_bytes() == method) {
+            Some(operation) => Operation::Stored(*operation, id.to_owned()),
+            None => Operation::WrongMethod(match operations[0] {
+                StoredOperation::Read | StoredOperation::Delete => "GET, DELETE",
+                StoredOperation::Cancel => "POST",
+                StoredOperation::InputItems => "GET",
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn methods_of_stored_responses() {
+        use StoredOperation::{Cancel, Delete, InputItems, Read};
+        for (method, path, operation) in [
+            ("GET", "/v1/responses/r", Read),
+            ("DELETE", "/v1/responses/r", Delete),
+            ("POST", "/v1/responses/r/cancel", Cancel),
+            ("GET", "/v1/responses/r/input_items", InputItems),
+        ] {
+            let found = Operation::of(method.as_bytes(), path.as_bytes());
+            assert_eq!(found, Operation::Stored(operation, "r".into()), "{path}");
+        }
+        for (method, path, allow) in [
+            ("POST", "/v1/responses/r", "GET, DELETE"),
+            ("HEAD", "/v1/responses/r", "GET, DELETE"),
+            ("GET", "/v1/responses/r/cancel", "POST"),
+            ("DELETE", "/v1/responses/r/input_items", "GET"),
+            ("GET", "/v1/responses", "POST"),
+            ("GET", "/v1/audio/speech", "POST"),
+            ("PUT", "/v1/images/edits", "POST"),
+        ] {
+            let found = Operation::of(method.as_bytes(), path.as_bytes());
+            assert_eq!(found, Operation::WrongMethod(allow), "{method} {path}");
+        }
+        for path in ["/v1/responses/r/other", "/v1/responses/compact", "/v1/audio"] {
+            assert_eq!(Operation::of(b"POST", path.as_bytes()), Operation::Unknown, "{path}");
         }
     }
 }

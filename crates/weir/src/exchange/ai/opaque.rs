@@ -1,0 +1,127 @@
+//! Responses that nobody here reads: audio, subtitles, events of stored responses. The client gets the head with the first byte of the body, so that
+//! until then another attempt can take the place of one that fails; a body that is cut later ends the client's connection without an end.
+
+use h1::{BodyDecoder, BodyEvent, BodyKind, encode};
+use llm::fault::Fault;
+use llm::response::Usage;
+
+use super::super::conversation::UpstreamSide;
+use super::super::{Answer, Exchange};
+use super::attempt::{Ended, Failed, Reply, Turn, Waited, read_more};
+use super::{Call, Shape};
+use crate::error::Reason;
+use crate::runtime::clock;
+use crate::runtime::deadline::nanos;
+use crate::upstream::FailureKind;
+
+/// Bytes for the client that are put together before they are written.
+const WRITTEN: usize = 64 * 1024;
+
+/// Whether the body of a response passes unread.
+pub(super) fn is_opaque(call: &Call<'_>, reply: &Reply) -> bool {
+    let is_unread = match call.shape {
+        Shape::Stored(_) => reply.is_events,
+        Shape::Json | Shape::Form(_) => call.api.is_opaque() && !reply.is_json,
+    };
+    is_unread && (200..300).contains(&reply.status)
+}
+
+/// Passes a response on as it comes.
+///
+/// # Errors
+/// Before the first byte of the body, every failure after which another attempt may succeed; later that the response is cut, or the client has
+/// disconnected.
+pub(super) async fn run(
+    x: &mut Exchange<'_>,
+    call: &Call<'_>,
+    turn: &Turn<'_>,
+    up: &mut UpstreamSide,
+    reply: &Reply,
+) -> Result<Ended, Failed> {
+    let kind = x.scratch.response.body;
+    let framing = x.client_framing(call, kind);
+    let mut decoder = BodyDecoder::new(kind);
+    let mut has_begun = false;
+    let mut ended = kind == BodyKind::None;
+    let cut = loop {
+        let mut is_malformed = false;
+        while !ended {
+            let Ok((consumed, event)) = decoder.decode(up.buffer.filled()) else {
+                is_malformed = true;
+                break;
+            };
+            match event {
+                BodyEvent::NeedMore => {
+                    up.buffer.consume(consumed);
+                    break;
+                }
+                BodyEvent::End => ended = true,
+                BodyEvent::Data(range) => {
+                    if !has_begun && !range.is_empty() {
+                        has_begun = true;
+                        if let Some(record) = &mut x.ai {
+                            record.first_token_ns = Some(clock::turn_ns().saturating_sub(reply.sent_at));
+                        }
+                        x.begin_response(call, turn, reply.status, &reply.lines, framing);
+                    }
+                    x.put(framing, &up.buffer.filled()[range]);
+                    ended = decoder.is_done();
+                }
+            }
+            up.buffer.consume(consumed);
+            if x.down.out.bytes.len() > WRITTEN {
+                send(x).await?;
+            }
+        }
+        if has_begun && !x.down.out.is_empty() {
+            send(x).await?;
+        }
+        if ended {
+            break None;
+        }
+        if is_malformed {
+            break Some(FailureKind::IncompleteReply);
+        }
+        let idle = call.model.token_idle.map_or(u64::MAX, |idle| clock::turn_ns().saturating_add(nanos(idle)));
+        match read_more(x, call, up, if has_begun { idle } else { reply.first_due }).await? {
+            Waited::Bytes => {}
+            Waited::Closed if decoder.close().is_ok() => break None,
+            Waited::Closed => break Some(FailureKind::IncompleteReply),
+            Waited::Late if !has_begun => break Some(FailureKind::FirstByteTimeout),
+            Waited::Late => break Some(FailureKind::IdleTimeout),
+            Waited::TooLong => return Err(Failed::too_long()),
+        }
+    };
+    match cut {
+        None if !has_begun => Err(Failed::fault(Fault::EMPTY, Some(FailureKind::InvalidReply))),
+        None => {
+            if framing == BodyKind::Chunked {
+                encode::last_chunk(&mut x.down.out.bytes);
+                send(x).await?;
+            }
+            x.answer = Answer::Complete;
+            count(x, call, turn);
+            Ok(Ended { is_clean: true, failure: None })
+        }
+        Some(kind) if !has_begun => {
+            let is_late = kind == FailureKind::FirstByteTimeout;
+            let fault = if is_late { Fault::NO_CONTENT_IN_TIME } else { Fault::TRUNCATED };
+            Err(Failed::fault(fault, Some(kind)))
+        }
+        Some(kind) => {
+            count(x, call, turn);
+            Err(Failed { kind: Some(kind), ..Failed::last(Reason::AiCut.into()) })
+        }
+    }
+}
+
+/// A call costs its input, as estimated: nothing here says what else.
+fn count(x: &mut Exchange<'_>, call: &Call<'_>, turn: &Turn<'_>) {
+    if let Some(record) = x.ai.as_mut().filter(|_| !call.counts) {
+        record.count(&Usage::default(), turn.api, 0, false);
+    }
+}
+
+async fn send(x: &mut Exchange<'_>) -> Result<(), Failed> {
+    x.send_put(&[]).await.map_err(Failed::last)
+}
