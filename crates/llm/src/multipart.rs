@@ -69,7 +69,9 @@ impl fmt::Display for FormError {
             FormDefect::PartHead => "the head of a part cannot be read",
             FormDefect::Disposition => "a part has no `Content-Disposition: form-data` with one plain `name`",
             FormDefect::DuplicateModel => "the field 'model' occurs twice",
-            FormDefect::ModelVariant => "a field differs from 'model' in case or spaces only; parsers disagree about it",
+            FormDefect::ModelVariant => {
+                "a field differs from 'model' in case or spaces only; parsers disagree about it"
+            }
             FormDefect::ModelValue => "the field 'model' is not a line of plain text in UTF-8",
         })?;
         write!(f, " (at byte {})", self.at)

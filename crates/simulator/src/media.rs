@@ -44,7 +44,8 @@ pub(crate) fn speech(request: &Request, ledger: &Ledger) -> Vec<Step> {
     }
     if body["stream_format"] == "sse" {
         let delta = json!({"type": "speech.audio.delta", "audio": "AAAA"});
-        let done = json!({"type": "speech.audio.done", "usage": {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}});
+        let done =
+            json!({"type": "speech.audio.done", "usage": {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}});
         let events = format!("{}data: {done}\n\n", format!("data: {delta}\n\n").repeat(8));
         return opaque("text/event-stream", events.as_bytes(), &scenario);
     }

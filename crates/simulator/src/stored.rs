@@ -38,7 +38,8 @@ pub(crate) fn missing_previous(ledger: &Ledger, request: &Request, body: &Value)
     let id = body["previous_response_id"].as_str()?;
     let own = account(request);
     let is_there = ledger.stored(|all| all.get(id).is_some_and(|stored| stored.account == own));
-    let error = openai::error("invalid_request_error", Some("previous_response_not_found"), "Previous response not found.");
+    let error =
+        openai::error("invalid_request_error", Some("previous_response_not_found"), "Previous response not found.");
     (!is_there).then(|| json_response(400, &error))
 }
 
@@ -62,7 +63,8 @@ pub(crate) fn respond(request: &Request, path: &str, ledger: &Ledger) -> Vec<Ste
     let body = match (request.method.as_str(), operation) {
         ("GET", "") if request.query.contains("stream=true") => {
             let events = openai::response_events(&content);
-            let after = request.query.split('&').find_map(|part| part.strip_prefix("starting_after=")?.parse::<usize>().ok());
+            let after =
+                request.query.split('&').find_map(|part| part.strip_prefix("starting_after=")?.parse::<usize>().ok());
             let rest: Vec<_> = events.into_iter().skip(after.map_or(0, |after| after + 1)).collect();
             debug_assert!(rest.iter().all(|event| event.kind != Kind::Last));
             return fault::stream(Api::Responses, &scenario, rest);
@@ -78,7 +80,8 @@ pub(crate) fn respond(request: &Request, path: &str, ledger: &Ledger) -> Vec<Ste
             body
         }
         ("GET", "input_items") => {
-            let item = json!({"id": "msg_in", "type": "message", "role": "user", "content": input, "query": request.query});
+            let item =
+                json!({"id": "msg_in", "type": "message", "role": "user", "content": input, "query": request.query});
             json!({"object": "list", "data": [item], "first_id": "msg_in", "last_id": "msg_in", "has_more": false})
         }
         _ => {

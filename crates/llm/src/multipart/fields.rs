@@ -32,9 +32,7 @@ pub(super) fn boundary(content_type: &[u8]) -> Option<&[u8]> {
     })?;
     let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"'()+_,-./:=? ".contains(byte);
     boundary.filter(|boundary| {
-        (1..=LONGEST_BOUNDARY).contains(&boundary.len())
-            && boundary.iter().all(is_allowed)
-            && !boundary.ends_with(b" ")
+        (1..=LONGEST_BOUNDARY).contains(&boundary.len()) && boundary.iter().all(is_allowed) && !boundary.ends_with(b" ")
     })
 }
 
@@ -124,8 +122,7 @@ fn is_plain_type(value: &[u8]) -> bool {
     let (kind, rest) = split(value, b';');
     let is_utf8 = |name: &[u8], value: &[u8]| {
         !name.get(..7).is_some_and(|start| start.eq_ignore_ascii_case(b"charset"))
-            || (name.len() == 7
-                && (value.eq_ignore_ascii_case(b"utf-8") || value.eq_ignore_ascii_case(b"us-ascii")))
+            || (name.len() == 7 && (value.eq_ignore_ascii_case(b"utf-8") || value.eq_ignore_ascii_case(b"us-ascii")))
     };
     kind.trim_ascii().eq_ignore_ascii_case(b"text/plain") && rest.is_none_or(|rest| parameters(rest, is_utf8).is_some())
 }

@@ -21,12 +21,18 @@ fn defect(body: &[u8]) -> Option<FormDefect> {
 
 #[test]
 fn the_model_is_found_and_replaced_where_it_stands() {
-    let file = part("Content-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\nContent-Type: audio/wav", "RIFF--xYz\n");
+    let file = part(
+        "Content-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\nContent-Type: audio/wav",
+        "RIFF--xYz\n",
+    );
     for (model, at) in [
         (field("model", "whisper-1"), 0),
         (part("content-DISPOSITION:form-data ;NAME=model", "whisper-1"), 1),
         (
-            part("Content-Disposition: form-data; name=\"model\"\r\nContent-Type: text/plain; charset=\"UTF-8\"\r\nX: y", "whisper-1"),
+            part(
+                "Content-Disposition: form-data; name=\"model\"\r\nContent-Type: text/plain; charset=\"UTF-8\"\r\nX: y",
+                "whisper-1",
+            ),
             2,
         ),
     ] {
@@ -37,7 +43,10 @@ fn the_model_is_found_and_replaced_where_it_stands() {
         assert_eq!(form.model(&body), Some("whisper-1"));
         assert!(form.edits(&body, "whisper-1").is_empty());
         let after = form.edits(&body, "größer/v3").apply(&body);
-        assert_eq!(String::from_utf8(after).unwrap(), String::from_utf8(body).unwrap().replace("whisper-1", "größer/v3"));
+        assert_eq!(
+            String::from_utf8(after).unwrap(),
+            String::from_utf8(body).unwrap().replace("whisper-1", "größer/v3")
+        );
     }
 }
 
@@ -79,9 +88,21 @@ fn what_could_be_read_in_two_ways_is_refused() {
         (whole(&[field(" model", "m")]), D::ModelVariant),
         (whole(&[named("name=\"model\"; filename=\"m\"")]), D::ModelValue),
         (whole(&[named("name=\"model\"; FileName*=UTF-8''m")]), D::ModelValue),
-        (whole(&[part("Content-Disposition: form-data; name=model\r\nContent-Type: text/plain; charset=utf-16", "m")]), D::ModelValue),
-        (whole(&[part("Content-Disposition: form-data; name=model\r\nContent-Type: application/json", "m")]), D::ModelValue),
-        (whole(&[part("Content-Disposition: form-data; name=model\r\nContent-Transfer-Encoding: base64", "bQ==")]), D::ModelValue),
+        (
+            whole(&[part(
+                "Content-Disposition: form-data; name=model\r\nContent-Type: text/plain; charset=utf-16",
+                "m",
+            )]),
+            D::ModelValue,
+        ),
+        (
+            whole(&[part("Content-Disposition: form-data; name=model\r\nContent-Type: application/json", "m")]),
+            D::ModelValue,
+        ),
+        (
+            whole(&[part("Content-Disposition: form-data; name=model\r\nContent-Transfer-Encoding: base64", "bQ==")]),
+            D::ModelValue,
+        ),
         (whole(&[field("model", "a\r\nb")]), D::ModelValue),
         (whole(&[field("model", &"m".repeat(1025))]), D::ModelValue),
         (whole(&[named("name=\"mo\\del\"")]), D::Disposition),
@@ -96,7 +117,10 @@ fn what_could_be_read_in_two_ways_is_refused() {
         (whole(&[part("Content-Disposition: attachment; name=\"a\"", "m")]), D::Disposition),
         (whole(&[part("Content-Type: text/plain", "m")]), D::Disposition),
         (
-            whole(&[part("Content-Disposition: form-data; name=\"a\"\r\nContent-Disposition: form-data; name=\"model\"", "m")]),
+            whole(&[part(
+                "Content-Disposition: form-data; name=\"a\"\r\nContent-Disposition: form-data; name=\"model\"",
+                "m",
+            )]),
             D::Disposition,
         ),
         (whole(&[part("Content-Disposition: form-data;\r\n name=\"model\"", "m")]), D::Disposition),

@@ -316,7 +316,10 @@ fn a_filtered_or_cut_response_is_not_cacheable() {
 fn a_response_that_can_be_read_again_has_an_id() {
     let id = |api, body: &str| facts(api, body).response_id;
     for (body, expected) in [
-        (r#"{"id":"resp_1","object":"response","conversation":{"id":"conv_1"},"output":[{"id":"msg_1"}]}"#, Some("resp_1")),
+        (
+            r#"{"id":"resp_1","object":"response","conversation":{"id":"conv_1"},"output":[{"id":"msg_1"}]}"#,
+            Some("resp_1"),
+        ),
         (r#"{"type":"response.created","response":{"id":"resp\u005f2","status":"queued"}}"#, Some("resp_2")),
         (r#"{"type":"response.output_item.added","item":{"id":"msg_1"}}"#, None),
         (r#"{"id":"../models"}"#, None),

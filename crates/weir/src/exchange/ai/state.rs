@@ -65,7 +65,8 @@ impl State {
             state.pin = match snapshot.generation.ai.responses.find(&id, tenant) {
                 Known::Foreign => return Err(not_found("previous_response_not_found", Some("previous_response_id"))),
                 Known::Own(origin) => Some(pin(config, model, &origin).ok_or_else(|| {
-                    let message = "The response of `previous_response_id` was made at a provider that the model does not have";
+                    let message =
+                        "The response of `previous_response_id` was made at a provider that the model does not have";
                     Problem::request("unsupported_state", message, Some("previous_response_id"))
                 })?),
                 Known::Nothing if model.candidates.len() > 1 => first(config, model),
@@ -135,13 +136,7 @@ pub(super) fn order(call: &Call<'_>, random: impl FnMut() -> u64) -> Vec<usize> 
 }
 
 /// Chooses a key of a candidate's provider: the one whose account has the state, else by weight.
-pub(super) fn choose_key(
-    call: &Call<'_>,
-    keys: &[KeyHealth],
-    tried: &[usize],
-    now: u64,
-    random: u64,
-) -> KeyChoice {
+pub(super) fn choose_key(call: &Call<'_>, keys: &[KeyHealth], tried: &[usize], now: u64, random: u64) -> KeyChoice {
     let Some(only) = pinned(call).and_then(|pin| pin.key) else { return KeyHealth::choose(keys, tried, now, random) };
     let others: Vec<usize> = (0..keys.len()).filter(|index| *index != only).collect();
     match keys.get(only) {
