@@ -384,8 +384,8 @@ pub(super) struct Reply {
     pub lines: Vec<u8>,
     /// It is an event stream.
     pub is_events: bool,
-    /// It is a document in JSON.
-    pub is_json: bool,
+    /// It is a document in JSON, or a page for people: the one is read, and the other is none.
+    pub is_document: bool,
     /// It has a content coding, which the request did not accept.
     pub is_encoded: bool,
     /// How long to wait before a retry, as the provider says.
@@ -412,7 +412,7 @@ impl Reply {
             status: head.status,
             lines: client_lines(head, buf, edits, &call.snapshot.config().request_id),
             is_events: is_type(b"text/event-stream"),
-            is_json: is_type(b"application/json"),
+            is_document: is_type(b"application/json") || is_type(b"text/html"),
             is_encoded: coding.is_some_and(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity")),
             retry_after: fault::retry_hint(
                 head.fields.get(b"retry-after-ms", buf),

@@ -2,6 +2,7 @@
 //! until then another attempt can take the place of one that fails; a body that is cut later ends the client's connection without an end.
 
 use h1::{BodyDecoder, BodyEvent, BodyKind, encode};
+use llm::Api;
 use llm::fault::Fault;
 use llm::response::Usage;
 
@@ -19,9 +20,9 @@ const WRITTEN: usize = 64 * 1024;
 
 /// Whether the body of a response passes unread.
 pub(super) fn is_opaque(call: &Call<'_>, reply: &Reply) -> bool {
-    let is_unread = match call.shape {
-        Shape::Stored(_) => reply.is_events,
-        Shape::Json | Shape::Form(_) => call.api.is_opaque() && !reply.is_json,
+    let is_unread = match (call.shape, call.api) {
+        (Shape::Stored(_), _) | (_, Api::ImageEdits | Api::ImageVariations) => reply.is_events,
+        (_, api) => api.is_opaque() && !reply.is_document,
     };
     is_unread && (200..300).contains(&reply.status)
 }
