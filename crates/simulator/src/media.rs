@@ -83,6 +83,9 @@ pub(crate) fn form(request: &Request, ledger: &Ledger) -> Vec<Step> {
 fn opaque(content_type: &str, body: &[u8], scenario: &Scenario) -> Vec<Step> {
     let mut steps =
         vec![Step::Bytes(http::head(200, content_type, "transfer-encoding: chunked\r\n")), Step::Pause(scenario.first)];
+    if scenario.fault == 17 {
+        return vec![Step::Bytes(http::whole(200, "text/html", "", b"<html>busy</html>"))];
+    }
     let (sent, end) = match scenario.fault {
         9 => (0, Step::Stall),
         10 | 19 => (body.len() / 2, Step::Close),

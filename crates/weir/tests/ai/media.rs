@@ -1,7 +1,7 @@
 //! Audio and images: forms and bytes pass, but for the name of the model; with fallbacks, faults, limits, keys for some models, log and metrics.
 
 use serde_json::{Value, json};
-use testkit::{DEADLINE, Upstream, Weir, answer, wait};
+use testkit::{DEADLINE, Upstream, Weir, wait};
 
 use crate::client::{Received, post, send};
 use crate::rig::Provider;
@@ -17,7 +17,16 @@ fn gateway(provider: &Provider, models: &[&str], route: &str, more: &str) -> Wei
     let models: String = models
         .iter()
         .map(|name| {
-            format!("  {name}: {{timeouts: {{first_token: 2s, token_idle: 2s}}, candidates: [{{provider: p, model: {name}}}]}}\n  {name}-or-sim: {{timeouts: {{first_token: 2s, token_idle: 2s}}, candidates: [{{provider: p, model: {name}}}, {{provider: q, model: sim, tier: 2}}]}}\n")
+            // Short for those that stall, else no machine is too slow for it.
+            let timeouts = match name.strip_prefix("sim-f") {
+                Some("8" | "9" | "11") => "timeouts: {first_token: 2s, token_idle: 2s}, ",
+                _ => "",
+            };
+            let first = format!("{{provider: p, model: {name}}}");
+            format!(
+                "  {name}: {{{timeouts}candidates: [{first}]}}\n  \
+                 {name}-or-sim: {{{timeouts}candidates: [{first}, {{provider: q, model: sim, tier: 2}}]}}\n"
+            )
         })
         .collect();
     let yaml = format!(
@@ -135,7 +144,7 @@ fn a_form_passes_byte_for_byte() {
         (vec![field("model", "same"), file(70_000)], vec![field("model", "same"), file(70_000)]),
         // None, or behind the first 64 KiB: the default.
         (vec![file(9)], vec![field("model", "real/hear-large"), file(9)]),
-        (vec![large.clone(), field("model", "same")], vec![large.clone(), field("model", "real/hear-large")]),
+        (vec![large.clone(), field("model", "same")], vec![large, field("model", "real/hear-large")]),
         (vec![field("model", "nobody-knows"), file(9)], vec![field("model", "real/hear-large"), file(9)]),
     ] {
         upstream.forget();
@@ -230,6 +239,7 @@ fn faults_before_and_after_the_first_byte() {
 }
 
 fn judge(model: &str, alone: &[Received; 4], replaced: &[Received; 4]) {
+    let start = |received: &Received| received.text().chars().take(200).collect::<String>();
     let fault: u8 = model.trim_start_matches("sim-f").trim_end_matches("-or-sim").parse().unwrap();
     for (index, (alone, replaced)) in alone.iter().zip(replaced).enumerate() {
         let is_bytes = index < 2;
@@ -240,6 +250,8 @@ fn judge(model: &str, alone: &[Received; 4], replaced: &[Received; 4]) {
             8 | 9 => 504,
             12 | 13 => 400,
             16 => 422,
+            // Whatever its members are, it is a document.
+            18 if !is_bytes => 200,
             _ => 502,
         };
         // These say something of the request, or nothing that another attempt could change.
@@ -247,16 +259,20 @@ fn judge(model: &str, alone: &[Received; 4], replaced: &[Received; 4]) {
         let is_begun = is_bytes && matches!(fault, 10 | 11 | 19);
         if is_begun {
             for received in [alone, replaced] {
-                assert!(received.status == 200 && !received.is_whole && !received.body.is_empty(), "F{fault} {index}");
-                assert!(index == 1 || received.body == audio(128), "F{fault}: what came is the provider's");
+                assert!(received.status == 200 && !received.is_whole, "F{fault} {index}");
+                // A reset may overtake the last bytes.
+                assert!(index == 1 || audio(128).starts_with(&received.body), "F{fault}: what came is the provider's");
             }
             continue;
         }
-        assert_eq!((alone.status, alone.is_whole), (status, true), "F{fault} {index}: {}", alone.text());
-        assert!(alone.json()["error"].is_object(), "F{fault} {index}: {}", alone.text());
+        assert_eq!((alone.status, alone.is_whole), (status, true), "F{fault} {index}: {}", start(alone));
+        if status == 200 {
+            continue;
+        }
+        assert!(alone.json()["error"].is_object(), "F{fault} {index}: {}", start(alone));
         if !is_final {
             let served = (replaced.status, replaced.is_whole, replaced.field("x-fallback"));
-            assert_eq!(served, (200, true, Some("q")), "F{fault} {index}: {}", replaced.text());
+            assert_eq!(served, (200, true, Some("q")), "F{fault} {index}: {}", start(replaced));
         }
     }
 }

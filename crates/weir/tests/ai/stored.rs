@@ -380,7 +380,7 @@ fn ids_that_the_provider_does_not_know_say_nothing_about_it() {
         let received = rig.call(&rig.two, "GET", &of("resp_nowhere", ""), "");
         assert_eq!((received.status, received.field("x-weir-model")), (404, Some("a/sim")), "{received:?}");
     }
-    let made: Vec<_> = (0..12).map(|_| rig.make(&rig.two, json!({}))).collect();
+    let made: Vec<_> = (0..40).map(|_| rig.make(&rig.two, json!({}))).collect();
     assert!(made.iter().any(|made| made.field("x-weir-model") == Some("a/sim")), "its keys do not rest");
     assert!(made.iter().all(|made| made.field("x-fallback").is_none()));
 }
@@ -528,4 +528,50 @@ fn a_provider_sees_its_key_and_the_path() {
         }
         assert!(seen.body.is_empty());
     }
+}
+
+/// Requests without a body, forms, audio and events, to a provider that speaks HTTP/2.
+#[test]
+fn over_http2_too() {
+    let provider = Provider::start();
+    let http2 = Weir::builder(env!("CARGO_BIN_EXE_weir"))
+        .config(format!(
+            "listen: [{{bind: 127.0.0.1:0, http2: prior_knowledge}}]\nupstreams: {{u: {{targets: [\"http://{}\"]}}}}\n\
+             routes: [{{match: {{path: /*}}, upstream: u}}]\n",
+            provider.address()
+        ))
+        .start();
+    let yaml = format!(
+        "listen: 127.0.0.1:0\nworkers: 2\nupstreams: {{u: {{targets: [\"http://{}\"], protocol: http2}}}}\n\
+         providers: {{p: {{api: openai, upstream: u, keys: [sk-a-one-0123456789]}}}}\n\
+         models: {{chat: {{candidates: [{{provider: p, model: sim}}]}}, cut: {{candidates: [{{provider: p, model: sim-f10}}]}}}}\n\
+         routes: [{{match: {{path: /v1/*}}, ai: {{}}}}]\n",
+        http2.addr()
+    );
+    let weir = Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start();
+    for streams in [false, true] {
+        let made = make(&weir, "anybody", json!({"stream": streams}));
+        let id = id_of(&made);
+        let get = |rest: &str| at(&weir, "anybody", "GET", &of(&id, rest), "");
+        assert_eq!(id_of(&get("")), id);
+        assert_eq!(get("/input_items").json()["data"][0]["content"], "hi");
+        let events = get("?stream=true");
+        assert!(events.is_whole && events.text().contains("response.completed"), "{events:?}");
+        assert_eq!(at(&weir, "anybody", "POST", &of(&id, "/cancel"), "").json()["status"], "cancelled");
+        assert_eq!(at(&weir, "anybody", "DELETE", &of(&id, ""), "").json()["deleted"], true);
+        assert_eq!(get("").status, 404);
+    }
+    let speak = |model: &str| {
+        let body = json!({"model": model, "input": "hello", "voice": "alloy"}).to_string();
+        at(&weir, "anybody", "POST", "/v1/audio/speech", &body)
+    };
+    let spoken = speak("chat");
+    assert!(spoken.is_whole && spoken.body.len() == 256 * 1024, "{}", spoken.body.len());
+    let cut = speak("cut");
+    assert!(cut.status == 200 && !cut.is_whole, "{}", cut.body.len());
+    let form = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\nRIFF\r\n\
+                --b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nchat\r\n--b--\r\n";
+    let fields = [("Content-Type", "multipart/form-data; boundary=b")];
+    let heard = send(weir.addr(), "POST", "/v1/audio/transcriptions", &fields, form);
+    assert!(heard.status == 200 && heard.json()["text"].is_string(), "{heard:?}");
 }

@@ -216,7 +216,8 @@ async fn on_connection(
     begun: &mut Option<Box<Begun>>,
 ) -> Result<(), Failed> {
     let target = lease.target().id();
-    let mut may_reuse = true;
+    // A connection that was idle may be closed by now, and what was made in the background would be made twice.
+    let mut may_reuse = !call.state.is_some_and(|state| state.is_background);
     let metrics = &call.snapshot.upstream_metrics[turn.provider.upstream.0];
     let timeout = call.snapshot.config().upstreams[turn.provider.upstream.0].timeouts.connect;
     loop {

@@ -85,16 +85,15 @@ impl State {
 pub(super) fn tenant(x: &Exchange<'_>, snapshot: &Snapshot, route: RouteId) -> Tenant {
     let config = snapshot.config();
     let by = snapshot.auth.choose(&config.routes[route.0].auth, x.credentials()).ok().flatten().unwrap_or_default();
-    let mut names: Vec<&[u8]> = by.iter().map(|id| config.auth[id.0].name.as_bytes()).collect();
     let who = x.identity.as_deref();
     let keys = [("team", LimitKey::Team), ("key", LimitKey::VirtualKey), ("consumer", LimitKey::Consumer)];
     let known = who.and_then(|who| {
         let named = keys.iter().find_map(|(kind, key)| Some((*kind, identity_value(key, who)?.into_owned())));
         named.or_else(|| Some(("sub", who.claim_text("sub")?)))
     });
-    if let Some((kind, name)) = &known {
-        names.extend([kind.as_bytes(), name.as_bytes()]);
-    }
+    let (kind, name) = known.unwrap_or_default();
+    let mut names = vec![kind.as_bytes(), name.as_bytes()];
+    names.extend(by.iter().map(|id| config.auth[id.0].name.as_bytes()));
     Tenant::of(&names)
 }
 
