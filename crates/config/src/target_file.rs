@@ -22,11 +22,12 @@ impl Upstream {
         self.targets.is_empty() && self.targets_file.is_none()
     }
 
-    /// What names its targets besides the configuration: `file:PATH`, `srv:NAME`.
+    /// What names its targets besides the configuration: `file:PATH`, `srv:NAME`, `kubernetes:NAMESPACE/SERVICE:PORT`, `consul:NAME`.
     pub fn sources(&self) -> Vec<String> {
         let file = self.targets_file.iter().map(|path| format!("file:{}", path.display()));
         let services = self.targets.iter().filter_map(|target| match &target.address {
             TargetAddress::Service(name) => Some(format!("srv:{name}")),
+            TargetAddress::Registry(registry) => Some(registry.label()),
             _ => None,
         });
         file.chain(services).collect()

@@ -11,7 +11,7 @@ use weir::config::schema;
 const DOCUMENT: &str = include_str!("../../../docs/configure.md");
 
 /// Keys of mappings that stand within a value of another key; they are described with that.
-const INLINE: [&str; 18] = [
+const INLINE: [&str; 17] = [
     "access_log.format.template",
     // One listener without a list has the keys of `listen.*`.
     "listen.bind",
@@ -21,7 +21,6 @@ const INLINE: [&str; 18] = [
     "upstreams.*.balance.cookie.name",
     "upstreams.*.balance.cookie.secret",
     "upstreams.*.balance.inference",
-    "upstreams.*.targets.file",
     "upstreams.*.targets.*.url",
     "upstreams.*.targets.*.weight",
     "limits.*.cost.header",
@@ -37,7 +36,7 @@ const INLINE: [&str; 18] = [
 const OR: &str = r" \| ";
 
 /// Words for definitions of the schema. The section "Types" describes them.
-const NAMED: [(&str, &str); 35] = [
+const NAMED: [(&str, &str); 36] = [
     ("Address", "address"),
     ("Age", "duration"),
     ("Bind", "listen address"),
@@ -52,6 +51,7 @@ const NAMED: [(&str, &str); 35] = [
     ("HashKey", "attribute"),
     ("Host", "host"),
     ("IdentityPart", "attribute"),
+    ("KubernetesService", "Service of Kubernetes"),
     ("LimitKey", "attribute"),
     ("Method", "method"),
     ("Name", "name"),
@@ -76,7 +76,7 @@ const NAMED: [(&str, &str); 35] = [
 ];
 
 /// Words for texts and numbers whose form the schema leaves open, by the end of the key's path; the first that fits counts.
-const OPEN: [(&str, &str); 37] = [
+const OPEN: [(&str, &str); 38] = [
     (".access_log.path", r"`stdout` \| file path \| `syslog+unix:PATH`"),
     (".apis.*.base", r"`from_spec` \| URL path"),
     (".auth", "name"),
@@ -109,6 +109,7 @@ const OPEN: [(&str, &str); 37] = [
     (".spec", "file path"),
     (".status", "status"),
     (".takeover", "file path"),
+    (".targets.address", "URL"),
     (".tls.roots", r"`system` \| file path"),
     (".types", "media type"),
     (".upstream", "name"),

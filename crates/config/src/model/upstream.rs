@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{ConnectionUse, Inference, LimitKey, TcpOptions};
+use super::{ConnectionUse, Inference, LimitKey, Registry, TcpOptions};
 
 /// A named group of targets that can serve the same requests.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,7 +63,7 @@ pub struct Target {
     pub authority: Option<Arc<str>>,
     /// Path of the URL without a trailing slash; put before every forwarded path. Usually empty.
     pub base_path: Arc<str>,
-    /// Share of requests relative to the other targets; of a service its records say it.
+    /// Share of requests relative to the other targets; of a service its records or endpoints say it.
     pub weight: NonZeroU32,
 }
 
@@ -138,6 +138,8 @@ pub enum TargetAddress {
     Demo(DemoService),
     /// A service in DNS: each address of each of its SRV records (RFC 2782) is a target, with port, weight and priority of the record.
     Service(Arc<str>),
+    /// A service in a registry: each of its endpoints is a target, with port and weight of the endpoint.
+    Registry(Arc<Registry>),
     /// Endpoints that somebody else finds and keeps up to date, under this name.
     Endpoints(Arc<str>),
 }

@@ -4,6 +4,7 @@ use super::File;
 use super::condition::Condition;
 use super::route::HeaderEdits;
 use super::shape::{Map, OrNone};
+use super::targets::Targets;
 use super::text::FieldValue;
 use super::upstream::{Affinity, Balance};
 use crate::redact;
@@ -60,6 +61,11 @@ impl File {
             metrics.value.endpoint.value = without_tokens(&metrics.value.endpoint.value);
         }
         for (_, upstream) in &mut file.upstreams.0 {
+            if let Targets::Source(source) = &mut upstream.targets.value
+                && let Some(token) = &mut source.token
+            {
+                token.value.0 = BLANK.to_owned();
+            }
             if let Balance::Cookie(Affinity { secret: Some(secret), .. }) = &mut upstream.balance {
                 secret.value = BLANK.to_owned();
             }

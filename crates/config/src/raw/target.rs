@@ -168,7 +168,7 @@ pub fn is_host_name(name: &str) -> bool {
     name.len() <= 253 && !digits && name.split('.').all(label)
 }
 
-fn parse_base_path(path: &str) -> Result<String, String> {
+pub(crate) fn parse_base_path(path: &str) -> Result<String, String> {
     let trimmed = path.strip_suffix('/').unwrap_or(path);
     if trimmed.is_empty() {
         return Ok(String::new());

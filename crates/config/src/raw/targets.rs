@@ -1,7 +1,8 @@
-//! The targets of an upstream: a list, or a file with one.
+//! The targets of an upstream: a list, a file with one, or a service in a registry.
 
 use std::fmt;
 use std::num::NonZeroU32;
+use std::str::FromStr;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
@@ -10,23 +11,61 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::shape::At;
 use super::target::TargetUrl;
+use super::text::{FieldValue, text_type};
 use super::word::{WordOr, word_or};
+use crate::{EndpointPort, KubernetesService};
 
 /// Where targets are named.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Targets {
     /// Here.
     List(Vec<At<Target>>),
-    /// In a file, which is followed.
-    File(TargetFile),
+    /// Elsewhere; that is followed.
+    Source(Box<TargetSource>),
 }
 
-/// A file that lists targets.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "a mapping with `file`")]
-pub struct TargetFile {
+/// A file, or a service in a registry, that names targets.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping with `file`, `kubernetes` or `consul`")]
+pub struct TargetSource {
     /// YAML or JSON file with a list of targets, relative to the configuration file. Changes take effect without a reload.
-    pub file: At<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<At<String>>,
+    /// `NAMESPACE/SERVICE:PORT`: the ready endpoints of a Service of Kubernetes, which are followed. PORT is a name, or the number that endpoints listen on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubernetes: Option<At<Service>>,
+    /// Name of a service in Consul, whose healthy instances are followed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consul: Option<At<String>>,
+    /// With `kubernetes` or `consul`: `https` connects to targets over TLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheme: Option<At<TargetScheme>>,
+    /// With `kubernetes` or `consul`: path that is put before every forwarded path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<At<String>>,
+    /// With `consul`: URL of the agent; `http://127.0.0.1:8500` by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<At<String>>,
+    /// With `consul`: only instances with this tag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tag: Option<At<String>>,
+    /// With `consul`: datacenter, if not that of the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datacenter: Option<At<String>>,
+    /// With `consul`: token of the access control list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<At<FieldValue>>,
+}
+
+/// What targets of a registry are connected to in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TargetScheme {
+    /// Clear text.
+    #[default]
+    Http,
+    /// TLS.
+    Https,
 }
 
 impl Targets {
@@ -34,16 +73,21 @@ impl Targets {
     pub fn listed(&self) -> &[At<Target>] {
         match self {
             Targets::List(list) => list,
-            Targets::File(_) => &[],
+            Targets::Source(_) => &[],
+        }
+    }
+
+    /// What names them, if not this list.
+    pub fn source(&self) -> Option<&TargetSource> {
+        match self {
+            Targets::List(_) => None,
+            Targets::Source(source) => Some(source),
         }
     }
 
     /// The file that names them.
     pub fn file(&self) -> Option<&At<String>> {
-        match self {
-            Targets::List(_) => None,
-            Targets::File(file) => Some(&file.file),
-        }
+        self.source()?.file.as_ref()
     }
 }
 
@@ -57,7 +101,7 @@ impl Serialize for Targets {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Targets::List(list) => list.serialize(serializer),
-            Targets::File(file) => file.serialize(serializer),
+            Targets::Source(source) => source.serialize(serializer),
         }
     }
 }
@@ -68,13 +112,13 @@ impl<'de> Deserialize<'de> for Targets {
         impl<'de> Visitor<'de> for Forms {
             type Value = Targets;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of targets, or `{file: PATH}`")
+                f.write_str("a list of targets, or a mapping with `file`, `kubernetes` or `consul`")
             }
             fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Targets, A::Error> {
                 Vec::deserialize(SeqAccessDeserializer::new(list)).map(Targets::List)
             }
             fn visit_map<A: MapAccess<'de>>(self, mapping: A) -> Result<Targets, A::Error> {
-                TargetFile::deserialize(MapAccessDeserializer::new(mapping)).map(Targets::File)
+                Box::deserialize(MapAccessDeserializer::new(mapping)).map(Targets::Source)
             }
         }
         d.deserialize_any(Forms)
@@ -87,9 +131,58 @@ impl JsonSchema for Targets {
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let target = generator.subschema_for::<Target>();
-        let file = generator.subschema_for::<TargetFile>();
-        json_schema!({"description": "Where targets are named.", "anyOf": [{"type": "array", "items": target}, file]})
+        let source = generator.subschema_for::<TargetSource>();
+        json_schema!({"description": "Where targets are named.", "anyOf": [{"type": "array", "items": target}, source]})
     }
+}
+
+/// `NAMESPACE/SERVICE:PORT`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Service(pub KubernetesService);
+
+text_type!(
+    Service,
+    "KubernetesService",
+    r"^[a-z0-9-]{1,63}/[a-z0-9-]{1,63}:[a-z0-9-]{1,63}$",
+    "a Service of Kubernetes with a port: `NAMESPACE/SERVICE:PORT`"
+);
+
+impl FromStr for Service {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong =
+            |what: &str| format!("`{text}`: {what}; write `NAMESPACE/SERVICE:PORT`, such as `shop/orders:http`");
+        let (namespace, rest) = text.split_once('/').ok_or_else(|| wrong("the namespace is missing"))?;
+        let (name, port) = rest.split_once(':').ok_or_else(|| wrong("the port is missing"))?;
+        for (what, part) in [("namespace", namespace), ("Service", name)] {
+            if !is_label(part) {
+                return Err(wrong(&format!("`{part}` is not the name of a {what}")));
+            }
+        }
+        let port = if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) {
+            let number = port.parse().ok().filter(|&number: &u16| number != 0);
+            EndpointPort::Number(number.ok_or_else(|| wrong(&format!("`{port}` is not a port")))?)
+        } else if is_label(port) {
+            EndpointPort::Name(port.into())
+        } else {
+            return Err(wrong(&format!("`{port}` is neither a number nor the name of a port")));
+        };
+        Ok(Service(KubernetesService { namespace: namespace.into(), name: name.into(), port }))
+    }
+}
+
+impl fmt::Display for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A label of DNS (RFC 1123), as names in Kubernetes are.
+fn is_label(text: &str) -> bool {
+    (1..=63).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+        && !text.starts_with('-')
+        && !text.ends_with('-')
 }
 
 /// One target.

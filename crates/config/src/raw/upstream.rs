@@ -19,7 +19,7 @@ use super::word::{WordOr, word_or};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "an upstream: a mapping with `targets`")]
 pub struct Upstream {
-    /// Where requests may go: URLs, or mappings of `url` and `weight`; or `{file: PATH}`, a file with such a list.
+    /// Where requests may go: URLs, or mappings of `url` and `weight`; `{file: PATH}`, a file with such a list; or a service of Kubernetes or Consul.
     pub targets: At<Targets>,
     /// How `https://` targets are connected to. Without it their certificates are verified against the authorities that the system trusts.
     #[serde(default, skip_serializing_if = "Option::is_none")]

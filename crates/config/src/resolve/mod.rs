@@ -19,6 +19,7 @@ mod listen;
 mod mirror;
 mod mtls;
 mod policy;
+mod registry;
 mod route;
 mod server;
 pub(crate) mod targets;

@@ -71,6 +71,7 @@ fn resolve_target(target: &raw::Target, tls: Option<&TlsPolicy>) -> Target {
             TargetAddress::Name { host, .. } => host.clone(),
             // Never the host of a record: whoever forges a response could choose it (RFC 9525 section 6.1).
             TargetAddress::Service(_) => url.authority.as_deref().unwrap_or("localhost").into(),
+            TargetAddress::Registry(registry) => registry.host().into(),
             TargetAddress::Unix(_) | TargetAddress::Demo(_) | TargetAddress::Endpoints(_) => "localhost".into(),
         }
     };

@@ -7,6 +7,7 @@ use llm::balance::{Engine, Settings};
 
 mod key_store;
 mod policy;
+mod registry;
 mod route;
 
 /// Resolves a file; those that it names do not exist.

@@ -17,6 +17,9 @@ impl Resolver<'_> {
     /// The policy of an upstream that has targets over TLS.
     pub(super) fn upstream_tls(&mut self, upstream: &raw::Upstream) -> Option<Arc<TlsPolicy>> {
         let over_tls = upstream.targets.listed().iter().find(|target| target.url.tls).map(|target| target.origin);
+        let scheme = upstream.targets.source().and_then(|source| source.scheme.as_ref());
+        let over_tls = over_tls
+            .or_else(|| scheme.filter(|scheme| scheme.value == raw::TargetScheme::Https).map(|scheme| scheme.origin));
         let file = upstream.targets.file().map(|file| file.origin);
         let Some(target) = over_tls.or(file) else {
             if let Some(tls) = &upstream.tls {

@@ -34,7 +34,7 @@ impl Resolver<'_> {
     }
 
     pub(super) fn upstream_named(&mut self, name: &At<String>, raw: &raw::Upstream) -> Upstream {
-        if raw.targets.listed().is_empty() && raw.targets.file().is_none() && !self.is_managed() {
+        if raw.targets.listed().is_empty() && raw.targets.source().is_none() && !self.is_managed() {
             let message = format!("the upstream `{}` needs at least one target", name.value);
             self.problem(raw.targets.origin, message);
         }
@@ -104,15 +104,19 @@ impl Resolver<'_> {
         }
     }
 
-    /// Those of the list, or of the file.
+    /// Those of the list, or of the file; a service in a registry is one.
     fn targets(&mut self, raw: &raw::Upstream, tls: Option<&TlsPolicy>) -> Vec<Target> {
         let is_inference = matches!(raw.balance, raw::Balance::Inference(_));
         let rules = Rules { tls, is_inference, is_managed: self.is_managed() };
-        let Some(file) = raw.targets.file() else {
+        let Some(source) = raw.targets.source() else {
             return resolve_targets(raw.targets.listed(), &rules).unwrap_or_else(|mut problems| {
                 self.problems.append(&mut problems);
                 Vec::new()
             });
+        };
+        self.check_source(source, raw.targets.origin);
+        let Some(file) = &source.file else {
+            return self.registry_target(source, tls).into_iter().collect();
         };
         let path = self.folder.join(file.as_str());
         TargetFile::read(&path).targets(&rules).unwrap_or_else(|problems| {

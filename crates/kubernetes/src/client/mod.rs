@@ -2,6 +2,7 @@
 
 mod access;
 mod error;
+mod kubeconfig;
 mod lines;
 
 use std::pin::pin;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, header};
+use http::{HeaderValue, Method, Request, Response, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
@@ -20,7 +21,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio_rustls::TlsConnector;
 
-pub use access::Access;
+pub use access::{Access, Material};
 pub use error::ApiError;
 use lines::Lines;
 
@@ -43,9 +44,37 @@ pub struct Client {
 
 struct Shared {
     access: Access,
+    /// Bytes of a response other than of a watch.
+    max_body: usize,
     connector: Option<TlsConnector>,
     /// The connection of requests that are no watch.
     idle: Mutex<Option<SendRequest<Full<Bytes>>>>,
+}
+
+/// Which objects of a kind.
+#[derive(Debug, Clone)]
+pub struct Selection {
+    /// Where they are listed.
+    path: String,
+    /// What is behind the other parts of the query: empty, or from `&` on.
+    query: String,
+}
+
+impl Selection {
+    /// All of a kind that are of use.
+    pub fn all<T: Object>() -> Self {
+        Selection { path: T::PATH.to_owned(), query: selector::<T>().to_owned() }
+    }
+
+    /// Those of a namespace with a label.
+    pub fn labelled<T: Object>(namespace: &str, label: &str, value: &str) -> Self {
+        let (base, kind) = T::PATH.rsplit_once('/').unwrap_or_default();
+        let labels = encode(&format!("{label}={value}"));
+        Selection {
+            path: format!("{base}/namespaces/{}/{kind}", encode(namespace)),
+            query: format!("&labelSelector={labels}"),
+        }
+    }
 }
 
 /// A list of objects, and the version that a watch goes on from.
@@ -60,6 +89,8 @@ pub struct Listed<T> {
 /// What a watch says.
 #[derive(Debug, PartialEq)]
 pub enum Event<T> {
+    /// The server has begun to tell what changes.
+    Begun,
     /// An object is there, or changed.
     Applied(T),
     /// There is no such object.
@@ -95,8 +126,16 @@ impl Client {
     /// # Errors
     /// Certificates that cannot be read.
     pub fn new(access: Access) -> Result<Self, ApiError> {
+        Client::bounded(access, MAX_BODY)
+    }
+
+    /// A client that reads at most so many bytes of a response other than of a watch.
+    ///
+    /// # Errors
+    /// As [`Client::new`].
+    pub fn bounded(access: Access, max_body: usize) -> Result<Self, ApiError> {
         let connector = access.tls()?.map(TlsConnector::from);
-        Ok(Client { shared: Arc::new(Shared { access, connector, idle: Mutex::default() }) })
+        Ok(Client { shared: Arc::new(Shared { access, max_body, connector, idle: Mutex::default() }) })
     }
 
     async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, ApiError> {
@@ -116,12 +155,17 @@ impl Client {
         let access = &self.shared.access;
         let mut request = Request::builder()
             .method(method)
-            .uri(path)
-            .header(header::HOST, format!("{}:{}", access.host, access.port))
+            .uri(format!("{}{path}", access.base))
+            .header(header::HOST, access.authority())
             .header(header::ACCEPT, "application/json")
             .header(header::USER_AGENT, concat!("weir/", env!("CARGO_PKG_VERSION")));
         if let Some(token) = access.token()? {
-            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+            // The text of an error of a field could hold what the field does.
+            let value = HeaderValue::try_from(format!("Bearer {token}"));
+            let mut value =
+                value.map_err(|_| ApiError::Request("the token has characters that no token has".to_owned()))?;
+            value.set_sensitive(true);
+            request = request.header(header::AUTHORIZATION, value);
         }
         if !body.is_empty() {
             request = request.header(header::CONTENT_TYPE, media);
@@ -151,7 +195,7 @@ impl Client {
                     sender.send_request(self.request(&method, path, media, body)?).await?
                 }
             };
-            let result = read(response).await;
+            let result = read(response, self.shared.max_body).await;
             if result.as_ref().err().is_none_or(ApiError::is_response) {
                 *idle = Some(sender);
             }
@@ -165,15 +209,29 @@ impl Client {
     /// # Errors
     /// As [`Client::call`].
     pub async fn list<T: Object>(&self) -> Result<Listed<T>, ApiError> {
+        self.list_of(&Selection::all::<T>(), usize::MAX).await
+    }
+
+    /// Those that are selected, at most so many.
+    ///
+    /// # Errors
+    /// As [`Client::call`]; more objects.
+    pub async fn list_of<T: Object>(&self, selection: &Selection, most: usize) -> Result<Listed<T>, ApiError> {
+        let Selection { path, query } = selection;
         let mut items = Vec::new();
         let mut next = String::new();
         loop {
             let from = if next.is_empty() { String::new() } else { format!("&continue={}", encode(&next)) };
-            let query = selector::<T>();
-            let path = format!("{}?limit={PAGE}{query}{from}", T::PATH);
+            let path = format!("{path}?limit={PAGE}{query}{from}");
             let page = self.call(Method::GET, &path, "", None).await?;
             let page: Page<T> = serde_json::from_value(page).map_err(ApiError::Json)?;
             items.extend(page.items);
+            if items.len() > most {
+                return Err(ApiError::Request(format!(
+                    "the list has more than {most} objects of the kind {}",
+                    T::KIND
+                )));
+            }
             next = page.metadata.next;
             if next.is_empty() {
                 return Ok(Listed { items, version: page.metadata.resource_version });
@@ -185,15 +243,23 @@ impl Client {
     ///
     /// # Errors
     /// No connection; [`ApiError::is_gone`]: the version is too old, list again.
-    pub async fn watch<T: Object>(
+    pub async fn watch<T: Object>(&self, version: &str, each: impl FnMut(Event<T>, String)) -> Result<(), ApiError> {
+        self.watch_of(&Selection::all::<T>(), version, each).await
+    }
+
+    /// Follows those that are selected.
+    ///
+    /// # Errors
+    /// As [`Client::watch`].
+    pub async fn watch_of<T: Object>(
         &self,
+        selection: &Selection,
         version: &str,
         mut each: impl FnMut(Event<T>, String),
     ) -> Result<(), ApiError> {
-        let query = selector::<T>();
+        let Selection { path, query } = selection;
         let path = format!(
-            "{}?watch=1&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={}{query}",
-            T::PATH,
+            "{path}?watch=1&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={}{query}",
             encode(version)
         );
         let begun = async {
@@ -203,8 +269,9 @@ impl Client {
         };
         let (_sender, response) = tokio::time::timeout(TIMEOUT, begun).await.map_err(|_| ApiError::Timeout)??;
         if !response.status().is_success() {
-            return Err(read(response).await.err().unwrap_or(ApiError::Timeout));
+            return Err(read(response, self.shared.max_body).await.err().unwrap_or(ApiError::Timeout));
         }
+        each(Event::Begun, String::new());
         let mut body = pin!(response.into_body());
         let mut lines = Lines::default();
         // A server that goes silent for longer than a watch lasts is not there any more.
@@ -246,9 +313,9 @@ where
 }
 
 /// The body of a response as JSON.
-async fn read(response: Response<Incoming>) -> Result<Value, ApiError> {
+async fn read(response: Response<Incoming>, most: usize) -> Result<Value, ApiError> {
     let status = response.status();
-    let body = Limited::new(response.into_body(), MAX_BODY).collect().await;
+    let body = Limited::new(response.into_body(), most).collect().await;
     let body = body.map_err(|error| ApiError::Request(error.to_string()))?.to_bytes();
     let value: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
     if status.is_success() { Ok(value) } else { Err(ApiError::of_status(&value, status.as_u16())) }

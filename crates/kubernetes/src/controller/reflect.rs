@@ -152,7 +152,7 @@ async fn list_and_watch<T: Followed>(
                     newest = at;
                 }
                 let sent = match event {
-                    Event::Bookmark(_) => Ok(()),
+                    Event::Begun | Event::Bookmark(_) => Ok(()),
                     Event::Applied(object) => send::<T>(changes, false, move |cluster| put(cluster, object)),
                     Event::Deleted(object) => {
                         send::<T>(changes, false, move |cluster| take::<T>(cluster, &object.key()))

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use weir::config::{Config, LoadError, Loaded, TargetAddress, load_environment, load_file, process_environment};
+use weir::config::{
+    Config, LoadError, Loaded, Registry, TargetAddress, load_environment, load_file, process_environment,
+};
 
 use super::{print, refuse};
 
@@ -73,9 +75,20 @@ fn sources(config: &Config) -> String {
                 writeln!(text, "upstream {}: {} targets of {}", upstream.name, upstream.targets.len(), file.display());
         }
         for target in &upstream.targets {
-            if let TargetAddress::Service(name) = &target.address {
-                let _ = writeln!(text, "upstream {}: targets of the SRV records of {name}", upstream.name);
-            }
+            let named = match &target.address {
+                TargetAddress::Service(name) => format!("the SRV records of {name}"),
+                TargetAddress::Registry(registry) => match &**registry {
+                    Registry::Kubernetes(service) => format!(
+                        "the Service {}/{} of Kubernetes, port {}",
+                        service.namespace, service.name, service.port
+                    ),
+                    Registry::Consul(service) => {
+                        format!("the service {} of Consul at {}", service.name, service.address)
+                    }
+                },
+                _ => continue,
+            };
+            let _ = writeln!(text, "upstream {}: targets of {named}", upstream.name);
         }
     }
     text

@@ -327,7 +327,7 @@ fn look_at(files: &[PathBuf]) -> Vec<(PathBuf, Option<Fingerprint>)> {
     files.iter().map(|path| (path.clone(), Fingerprint::of(path))).collect()
 }
 
-/// Resolves the names of a configuration that have no address yet; says which still have none.
+/// Resolves the names of a configuration that have no address yet, and reads its registries; says what is still not known.
 pub async fn resolve(upstreams: &Upstreams, config: &Config, resolver: &Resolver) -> Resolved {
     let resolved = upstreams.resolve_new(config, resolver, RESOLVE).await;
     if !resolved.missing.is_empty() {

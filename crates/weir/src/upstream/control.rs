@@ -10,9 +10,10 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::resolve::Resolver;
+use super::sources::registry;
 use super::sources::{file, srv};
 use super::{Target, TargetId, Upstream, Upstreams, health, inference};
-use crate::config::{self, Config};
+use crate::config::{self, Config, Registry};
 
 /// Resolves the names and checks the targets of the newest of `upstreams`, until it is dropped; then all of its tasks end. Runs on the
 /// control thread's runtime (which needs I/O and time). Send the result of each [`Upstreams::reload`] through the channel: what stays the
@@ -43,6 +44,7 @@ type Answer = Result<Vec<IpAddr>, String>;
 enum Done {
     Name(Arc<str>, Answer),
     Service(Arc<str>, Result<srv::Found, String>),
+    Registry(Arc<Registry>, registry::Response),
 }
 
 /// Addresses of host names, as they were just resolved.
@@ -50,7 +52,8 @@ enum Done {
 pub struct Resolved {
     names: Vec<(Arc<str>, Answer)>,
     services: Vec<(Arc<str>, Result<srv::Found, String>)>,
-    /// Names and services that could not be resolved before the deadline.
+    registries: Vec<(Arc<Registry>, registry::Response)>,
+    /// Names and services that were not resolved, or read, before the deadline.
     pub missing: Vec<Arc<str>>,
 }
 
@@ -76,12 +79,21 @@ impl Upstreams {
                 Done::Service(service, result)
             });
         }
+        for registry in self.unknown_registries(config) {
+            resolved.missing.push(registry.label().into());
+            let resolver = resolver.clone();
+            look_ups.spawn(async move {
+                let result = registry::look_up(&registry, &resolver).await;
+                Done::Registry(registry, result)
+            });
+        }
         // What takes longer is repeated by `supervise`.
         let all = async {
             while let Some(done) = look_ups.join_next().await {
                 match done {
                     Ok(Done::Name(host, result)) => resolved.names.push((host, result)),
                     Ok(Done::Service(service, result)) => resolved.services.push((service, result)),
+                    Ok(Done::Registry(registry, result)) => resolved.registries.push((registry, result)),
                     Err(_) => {}
                 }
             }
@@ -89,7 +101,9 @@ impl Upstreams {
         let _ = tokio::time::timeout(within, all).await;
         let names = resolved.names.iter().filter(|(_, result)| result.is_ok()).map(|(name, _)| name);
         let services = resolved.services.iter().filter(|(_, result)| result.is_ok()).map(|(name, _)| name);
-        let known: BTreeSet<&Arc<str>> = names.chain(services).collect();
+        let registries = resolved.registries.iter().filter(|(_, result)| result.is_ok());
+        let registries: Vec<Arc<str>> = registries.map(|(registry, _)| registry.label().into()).collect();
+        let known: BTreeSet<&Arc<str>> = names.chain(services).chain(&registries).collect();
         resolved.missing.retain(|name| !known.contains(name));
         resolved
     }
@@ -103,6 +117,9 @@ impl Upstreams {
         for (service, response) in resolved.services {
             self.note_service(&service, response);
         }
+        for (registry, response) in resolved.registries {
+            self.note_registry(&registry, response);
+        }
         // Once for all: each look at an upstream is a look at every target of it.
         self.refresh();
     }
@@ -113,6 +130,7 @@ impl Upstreams {
 struct Tasks {
     names: BTreeMap<Arc<str>, Task>,
     services: BTreeMap<Arc<str>, Task>,
+    registries: BTreeMap<Arc<Registry>, Task>,
     files: BTreeMap<Arc<Path>, Task>,
     /// By target, of which there may be ten thousand.
     checks: HashMap<TargetId, Vec<(Check, Task)>>,
@@ -164,6 +182,14 @@ impl Tasks {
             self.services
                 .entry(name.clone())
                 .or_insert_with(|| Task(tokio::spawn(srv::follow(name, newest.clone(), resolver.clone()))));
+        }
+        let registries = current.registries();
+        self.registries.retain(|registry, _| registries.contains(registry));
+        super::lock(&current.common.registries).retain(|registry, _| registries.contains(registry));
+        for registry in registries {
+            self.registries
+                .entry(registry.clone())
+                .or_insert_with(|| Task(tokio::spawn(registry::follow(registry, newest.clone(), resolver.clone()))));
         }
         let files = current.files();
         self.files.retain(|path, _| files.contains(path));

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::sources::registry::Host;
 use super::target::{Address, TlsIdentity};
 use super::{Common, lock};
 use crate::config::{self, MAX_TARGETS, TargetAddress};
@@ -30,7 +31,7 @@ pub(super) struct Member {
     pub(super) weight: NonZeroU32,
     /// 0 is the first.
     pub(super) tier: u16,
-    /// What named it, if not the configuration itself: `file:PATH` or `srv:NAME`.
+    /// What named it, if not the configuration itself: `file:PATH`, `srv:NAME` or the label of a registry.
     pub(super) source: Option<Arc<str>>,
 }
 
@@ -60,6 +61,7 @@ impl Common {
         let demo = lock(&self.demo);
         let endpoints = lock(&self.endpoints);
         let services = lock(&self.services);
+        let registries = lock(&self.registries);
         let addresses_of = |host: &Arc<str>| names.get(host).map_or(&[][..], |name| &name.addresses);
         let tcp = |target: &config::Target, address: SocketAddr| match (&target.tls_name, &spec.tls) {
             (Some(name), Some(policy)) => {
@@ -107,6 +109,30 @@ impl Common {
                     if known.members.len() > most {
                         known.members.truncate(most);
                         known.cut = Some(name.clone());
+                    }
+                }
+                TargetAddress::Registry(registry) => {
+                    let Some((label, endpoints)) =
+                        registries.get(registry).and_then(|known| Some((&known.label, known.endpoints.as_ref()?)))
+                    else {
+                        known.is_incomplete = true;
+                        continue;
+                    };
+                    let most = known.members.len() + MAX_TARGETS;
+                    for endpoint in endpoints {
+                        let ips = match &endpoint.host {
+                            Host::Ip(ip) => std::slice::from_ref(ip),
+                            Host::Name(host) => addresses_of(host),
+                        };
+                        known.is_incomplete |= ips.is_empty();
+                        known.members.extend(ips.iter().map(|ip| Member {
+                            weight: endpoint.weight,
+                            ..Member::of(target, tcp(target, (*ip, endpoint.port).into()), Some(label))
+                        }));
+                    }
+                    if known.members.len() > most {
+                        known.members.truncate(most);
+                        known.cut = Some(label.clone());
                     }
                 }
             }

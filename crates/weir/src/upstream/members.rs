@@ -10,6 +10,7 @@ use super::breaker::Breaker;
 use super::known::Known;
 use super::set::TargetSet;
 use super::sources::Status;
+use super::sources::registry::Host;
 use super::target::{Address, Health, Target, TargetId, TargetState};
 use super::time::Moment;
 use super::{Common, lock};
@@ -53,20 +54,35 @@ impl Members {
         is_new
     }
 
-    /// Host names among the targets, those of records included.
+    /// Host names among the targets, those of records and of endpoints included.
     pub(super) fn hosts(&self, common: &Common) -> Vec<Arc<str>> {
         let services = lock(&common.services);
+        let registries = lock(&common.registries);
         let of_records = |target: &config::Target| {
             let records = service(target).and_then(|name| services.get(&name)?.records.as_deref()).unwrap_or_default();
             records.iter().map(|record| record.host.clone()).collect::<Vec<_>>()
         };
+        let of_endpoints = |target: &config::Target| {
+            let endpoints = registry(target).and_then(|name| registries.get(&name)?.endpoints.as_deref());
+            let names = endpoints.unwrap_or_default().iter().filter_map(|endpoint| match &endpoint.host {
+                Host::Name(host) => Some(host.clone()),
+                Host::Ip(_) => None,
+            });
+            names.collect::<Vec<_>>()
+        };
         let targets = &self.spec.targets;
-        targets.iter().filter_map(host).chain(targets.iter().flat_map(of_records)).collect()
+        let named = targets.iter().filter_map(host);
+        named.chain(targets.iter().flat_map(of_records)).chain(targets.iter().flat_map(of_endpoints)).collect()
     }
 
     /// Services in DNS among the targets.
     pub(super) fn services(&self) -> Vec<Arc<str>> {
         self.spec.targets.iter().filter_map(service).collect()
+    }
+
+    /// Services in registries among the targets.
+    pub(super) fn registries(&self) -> Vec<Arc<config::Registry>> {
+        self.spec.targets.iter().filter_map(registry).collect()
     }
 
     /// The set after `before`. While not one of the targets has an address and some are not resolved yet, which is so after a reload with new names that do
@@ -177,6 +193,14 @@ pub(super) fn host(target: &config::Target) -> Option<Arc<str>> {
 pub(super) fn service(target: &config::Target) -> Option<Arc<str>> {
     match &target.address {
         TargetAddress::Service(name) => Some(name.clone()),
+        _ => None,
+    }
+}
+
+/// Service in a registry that a target is.
+pub(super) fn registry(target: &config::Target) -> Option<Arc<config::Registry>> {
+    match &target.address {
+        TargetAddress::Registry(registry) => Some(registry.clone()),
         _ => None,
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   control thread                          Upstreams -> Upstream (by name, survives reloads)
-//!     sources: services in DNS, files -> targets
+//!     sources: services in DNS and in registries, files -> targets
 //!     resolve: names -> addresses  --publish-->  TargetSet (immutable: spec + targets) ---- Shared (queue, budget, ejector)
 //!     health:  probes -> verdicts  ------------>   Target -> TargetState (atomics, by address, survives reloads)
 //!
@@ -71,7 +71,7 @@ pub use view::{Pick, Request, View, Views};
 use crate::config::{self, Config, DemoService, UpstreamId};
 use members::Members;
 use set::{Again, Shared, TargetSet};
-use sources::Services;
+use sources::{Registries, Services};
 
 /// All upstreams of one configuration, in its order.
 #[derive(Debug)]
@@ -92,6 +92,8 @@ struct Common {
     names: Mutex<BTreeMap<Arc<str>, Name>>,
     /// What is known of services in DNS.
     services: Mutex<Services>,
+    /// What is known of services in registries.
+    registries: Mutex<Registries>,
     /// Endpoints that others find, by name.
     endpoints: Mutex<BTreeMap<Arc<str>, Vec<SocketAddr>>>,
     /// Woken when the targets of some upstream have changed; [`supervise`] waits for it.
@@ -116,6 +118,7 @@ impl Upstreams {
             demo: Mutex::default(),
             names: Mutex::default(),
             services: Mutex::default(),
+            registries: Mutex::default(),
             endpoints: Mutex::default(),
             changed: tokio::sync::Notify::new(),
         };
@@ -269,6 +272,11 @@ impl Upstreams {
         self.list.iter().flat_map(|upstream| lock(&upstream.members).services()).collect()
     }
 
+    /// Services in registries among the targets.
+    fn registries(&self) -> BTreeSet<Arc<config::Registry>> {
+        self.list.iter().flat_map(|upstream| lock(&upstream.members).registries()).collect()
+    }
+
     /// Files that name targets.
     fn files(&self) -> BTreeSet<Arc<Path>> {
         self.list.iter().filter_map(|upstream| lock(&upstream.members).spec.targets_file.clone()).collect()
@@ -290,6 +298,16 @@ impl Upstreams {
         let names: BTreeSet<Arc<str>> = targets.filter_map(members::service).collect();
         let is_unknown = |name: &Arc<str>| services.get(name).is_none_or(|service| service.records.is_none());
         names.into_iter().filter(is_unknown).collect()
+    }
+
+    /// Services in registries among the targets of `config` without a response, each once.
+    fn unknown_registries(&self, config: &Config) -> Vec<Arc<config::Registry>> {
+        let registries = lock(&self.common.registries);
+        let targets = config.upstreams.iter().flat_map(|upstream| &upstream.targets);
+        let named: BTreeSet<Arc<config::Registry>> = targets.filter_map(members::registry).collect();
+        let is_unknown =
+            |name: &Arc<config::Registry>| registries.get(name).is_none_or(|known| known.endpoints.is_none());
+        named.into_iter().filter(is_unknown).collect()
     }
 }
 

@@ -31,7 +31,7 @@ pub struct UpstreamSnapshot {
     pub targets: Vec<TargetSnapshot>,
     /// The queue, if one is configured.
     pub queue: Option<QueueSnapshot>,
-    /// Files and services in DNS that name targets.
+    /// Files, services in DNS and services in registries that name targets.
     pub sources: Vec<SourceSnapshot>,
     /// Host names among its targets.
     pub names: Vec<NameSnapshot>,
@@ -54,9 +54,9 @@ pub struct TargetSnapshot {
     pub address: String,
     /// Authority of the configured URL: tells the name that the address came from.
     pub authority: Option<String>,
-    /// What named it: `file:PATH` or `srv:NAME`; null for the configuration itself.
+    /// What named it, as in `sources`; null for the configuration itself.
     pub source: Option<String>,
-    /// Configured weight, or that of the SRV record.
+    /// Configured weight, or that of the SRV record or of the registry.
     pub weight: u32,
     /// 0 is the first: later ones get requests while no earlier one may be used.
     pub tier: u16,
@@ -179,9 +179,9 @@ pub struct ProbeSnapshot {
 /// A source of targets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SourceSnapshot {
-    /// `file:PATH` or `srv:NAME`.
+    /// `file:PATH`, `srv:NAME`, `kubernetes:NAMESPACE/SERVICE:PORT` or `consul:NAME`.
     pub source: String,
-    /// Targets that it names, with or without an address: lines of the file, or records.
+    /// Targets that it names, with or without an address: lines of the file, records, or endpoints.
     pub targets: usize,
     /// Readings or look-ups that succeeded.
     pub successes: u64,
@@ -299,7 +299,14 @@ impl Upstream {
             Some(service) => snapshot(&service.label, service.records.as_ref().map_or(0, Vec::len), &service.status),
             None => snapshot(&format!("srv:{name}"), 0, &Status::default()),
         };
-        of_file.into_iter().chain(members.services().iter().map(of_service)).collect()
+        let registries = lock(&self.common.registries);
+        let of_registry = |registry: &Arc<config::Registry>| match registries.get(registry) {
+            Some(known) => snapshot(&known.label, known.endpoints.as_ref().map_or(0, Vec::len), &known.status),
+            None => snapshot(&registry.label(), 0, &Status::default()),
+        };
+        let of_services = members.services();
+        let of_services = of_services.iter().map(of_service);
+        of_file.into_iter().chain(of_services).chain(members.registries().iter().map(of_registry)).collect()
     }
 }
 

@@ -7,6 +7,8 @@ mod everything;
 mod examples;
 mod http2;
 mod load;
+mod registries;
+mod registry_servers;
 mod services;
 
 use std::net::TcpListener;

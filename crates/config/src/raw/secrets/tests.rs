@@ -7,7 +7,7 @@ telemetry: {traces: {endpoint: 'http://127.0.0.1:1/v1/traces?team=shown&token=un
 auth: {sso: {forward: {url: 'http://127.0.0.1:1/check?api_key=unseen6&a=1'}}, env: {ext_authz: {url: 'http://127.0.0.1:1/?key=unseen7'}}}
 apis: {orders: {spec: orders.yaml, upstream: app, headers: {request: {set: {Authorization: Bearer hidden8}}}}}
 redis: {url: 'redis://user:p@ss@127.0.0.1:6379/0'}
-upstreams: {app: {targets: [http://127.0.0.1:1]}}
+upstreams: {app: {targets: [http://127.0.0.1:1]}, found: {targets: {consul: orders, tag: shown-tag, token: hidden-consul}}}
 routes:
   - match: {path: /a, headers: {X-API-Key: hidden1, X-Tier: gold}}
     upstream: app
@@ -23,7 +23,7 @@ fn credentials_are_blanked_and_the_rest_is_shown() {
     for blank in ["hidden", "unseen", "p@ss", "ss@"] {
         assert!(!text.contains(blank), "{blank} in {text}");
     }
-    for shown in ["redis://user:***@127.0.0.1:6379/0", "X-Tier: gold", "X-A: shown", "team=shown"] {
+    for shown in ["redis://user:***@127.0.0.1:6379/0", "X-Tier: gold", "X-A: shown", "team=shown", "shown-tag"] {
         assert!(text.contains(shown), "{shown} in {text}");
     }
     assert!(file.to_yaml().contains("hidden4") && file.to_yaml().contains("p@ss"));

@@ -105,28 +105,32 @@ fn of_sources(upstreams: &[UpstreamSnapshot], out: &mut Exposition<'_>) -> fmt::
         .flat_map(|upstream| upstream.sources.iter().map(|source| (&*upstream.name, source)))
         .filter(|(upstream, source)| seen.insert((*upstream, &*source.source)))
         .collect();
-    out.gauge("upstream_source_targets", "Targets that a file or a service in DNS names", |s| {
+    out.gauge("upstream_source_targets", "Targets that a file, a service in DNS or a registry names", |s| {
         sources.iter().try_for_each(|(upstream, source)| {
             s.add(&[("upstream", upstream), ("source", &source.source)], source.targets as u64)
         })
     })?;
     out.gauge(
         "upstream_source_failing",
-        "1 while a file or a service cannot be read and its last good targets stay",
+        "1 while a file, a service or a registry cannot be read and its last good targets stay",
         |s| {
             sources.iter().try_for_each(|(upstream, source)| {
                 s.add(&[("upstream", upstream), ("source", &source.source)], source.error.is_some())
             })
         },
     )?;
-    out.counter("upstream_source_reads", "Readings of files of targets and look-ups of services, by result", |s| {
-        sources.iter().try_for_each(|(upstream, source)| {
-            for (result, count) in [("ok", source.successes), ("error", source.failures)] {
-                s.add(&[("upstream", upstream), ("source", &source.source), ("result", result)], count)?;
-            }
-            Ok(())
-        })
-    })
+    out.counter(
+        "upstream_source_reads",
+        "Readings of files of targets and of registries, and look-ups of services, by result",
+        |s| {
+            sources.iter().try_for_each(|(upstream, source)| {
+                for (result, count) in [("ok", source.successes), ("error", source.failures)] {
+                    s.add(&[("upstream", upstream), ("source", &source.source), ("result", result)], count)?;
+                }
+                Ok(())
+            })
+        },
+    )
 }
 
 fn of_upstreams(upstreams: &[UpstreamSnapshot], out: &mut Exposition<'_>) -> fmt::Result {

@@ -1,14 +1,18 @@
-//! Where targets come from that the configuration does not list: services in DNS and files. Each is followed by a task of its own on the control
+//! Where targets come from that the configuration does not list: services in DNS, services in registries and files. Each is followed by a task of its own on the control
 //! thread, and keeps its last good targets while it cannot be read.
 //!
 //! What changes goes the way of a reload: the upstream gets a new set, in which targets that stay keep their state.
 
+mod consul;
 pub(super) mod file;
+mod kubernetes;
+pub(super) mod registry;
 pub(super) mod srv;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub(super) use registry::Registries;
 use srv::Service;
 
 /// The services that targets name.

@@ -83,9 +83,9 @@ function details(target) {
   return [ejected, breaker, ...failures.map(([kind, number]) => `${kind} ${count(number)}`)].filter(Boolean).join(', ') || '–';
 }
 
-/** All targets of a service in DNS have its domain: the address tells them apart. */
+/** All targets of a service have its name as their authority: the address tells them apart. */
 function name(target) {
-  const shown = target.source?.startsWith('srv:') ? target.address : (target.authority ?? target.address);
+  const shown = target.source && !target.source.startsWith('file:') ? target.address : (target.authority ?? target.address);
   return [code(shown), target.tier > 0 && ` backup ${target.tier}`].filter(Boolean);
 }
 

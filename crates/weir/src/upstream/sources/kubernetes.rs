@@ -1,0 +1,169 @@
+//! Services of Kubernetes: the EndpointSlices of one Service to targets. A list, then a watch that goes on from it; when it cannot, a list again.
+//!
+//! - A target is an endpoint that is `ready`, with its first address, as kube-proxy has it. One that only still serves while it terminates is none.
+//! - Slices hold the numbers that endpoints listen on and the names that the Service gives its ports, not the numbers of the Service's ports.
+//! - A watch ends after some minutes, or because a proxy or a restart cut it off: it goes on from its version, which does not count as a failure. Once its
+//!   version is too old for the server (410), everything is listed again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+
+use kubernetes::client::{Access, ApiError, Client, Event, Selection};
+use kubernetes::objects::{EndpointSlice, Object};
+use tokio::time::Instant;
+
+use super::registry::{Backoff, Endpoint, Host, MAX_BYTES, Response, Sink, in_order};
+use crate::config::{EndpointPort, KubernetesService, MAX_TARGETS};
+use crate::upstream::resolve::Pace;
+
+/// Label of slices that names their Service.
+const LABEL: &str = "kubernetes.io/service-name";
+
+/// The slices of a Service by their names.
+type Slices = BTreeMap<String, EndpointSlice>;
+
+/// A client by what the environment and its files say at this moment: both may change while the process lives.
+fn client() -> Result<Client, ApiError> {
+    let access = Access::of_environment(|name| std::env::var(name).ok())?;
+    Client::bounded(access, MAX_BYTES)
+}
+
+fn selection(service: &KubernetesService) -> Selection {
+    Selection::labelled::<EndpointSlice>(&service.namespace, LABEL, &service.name)
+}
+
+pub(super) async fn look_up(service: &KubernetesService) -> Response {
+    let (_, slices, _) = list(service).await?;
+    endpoints(service, slices.values())
+}
+
+/// The slices of a Service, with their version, and the client for what follows.
+async fn list(service: &KubernetesService) -> Result<(Client, Slices, String), String> {
+    let listed = async {
+        let client = client()?;
+        // A slice without an endpoint is of no use, so no Service needs more of them than it may have endpoints.
+        let listed = client.list_of::<EndpointSlice>(&selection(service), MAX_TARGETS).await?;
+        Ok::<_, ApiError>((client, listed))
+    };
+    let (client, listed) = listed.await.map_err(|error| error.to_string())?;
+    let slices = listed.items.into_iter().map(|slice| (slice.meta().name.clone(), slice)).collect();
+    Ok((client, slices, listed.version))
+}
+
+pub(super) async fn follow(service: &KubernetesService, sink: &Sink, pace: &Pace) {
+    let mut backoff = Backoff::new();
+    loop {
+        let pause = match list(service).await {
+            Ok((client, mut slices, version)) => {
+                sink.take_in(endpoints(service, slices.values()));
+                follow_from(service, sink, pace, &mut backoff, (&client, &mut slices, version)).await
+            }
+            Err(why) => {
+                sink.take_in(Err(why));
+                backoff.fail(pace)
+            }
+        };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Follows what happens to slices from a version on, until they must be listed again; how long to wait before.
+async fn follow_from(
+    service: &KubernetesService,
+    sink: &Sink,
+    pace: &Pace,
+    backoff: &mut Backoff,
+    (client, slices, mut version): (&Client, &mut Slices, String),
+) -> std::time::Duration {
+    let selection = selection(service);
+    loop {
+        let started = Instant::now();
+        let mut has_begun = false;
+        let mut newest = version.clone();
+        let each = |event: Event<EndpointSlice>, at: String| {
+            if !at.is_empty() {
+                newest = at;
+            }
+            match event {
+                Event::Begun => {
+                    has_begun = true;
+                    return;
+                }
+                Event::Bookmark(_) => {
+                    backoff.reset();
+                    return;
+                }
+                Event::Applied(slice) => drop(slices.insert(slice.meta().name.clone(), slice)),
+                Event::Deleted(slice) => drop(slices.remove(&slice.meta().name)),
+            }
+            backoff.reset();
+            sink.take_in(endpoints(service, slices.values()));
+        };
+        let result = client.watch_of(&selection, &version, each).await;
+        version = newest;
+        match result {
+            Err(error) if error.is_gone() => {
+                tracing::info!(source = %format_args!("kubernetes:{service}"), "the watch fell behind: listing again");
+                return backoff.fail(pace);
+            }
+            // It ended, or was cut off.
+            Ok(()) => {}
+            Err(ApiError::Io(_) | ApiError::Http(_) | ApiError::Timeout) if has_begun => {}
+            Err(error) => {
+                sink.take_in(Err(error.to_string()));
+                return backoff.fail(pace);
+            }
+        }
+        // A server that ends each watch at once is not to be kept busy.
+        let earliest = started + backoff.stray(pace.min);
+        tokio::time::sleep_until(earliest).await;
+    }
+}
+
+/// The endpoints of a Service that are ready.
+fn endpoints<'s>(service: &KubernetesService, slices: impl Iterator<Item = &'s EndpointSlice>) -> Response {
+    let mut found = Vec::new();
+    // Ports of slices with endpoints, if not one of them is the one that is wanted.
+    let mut other_ports = BTreeSet::new();
+    let mut has_port = false;
+    for slice in slices {
+        let mut addresses = slice
+            .endpoints
+            .iter()
+            // Unknown counts as ready, as the API has it.
+            .filter(|endpoint| endpoint.conditions.ready != Some(false))
+            .filter_map(|endpoint| endpoint.addresses.first()?.parse().ok())
+            .peekable();
+        let ports: BTreeSet<u16> = slice
+            .ports
+            .iter()
+            .filter(|port| match &service.port {
+                EndpointPort::Number(number) => port.port == Some(*number),
+                EndpointPort::Name(name) => port.name.as_deref() == Some(name),
+            })
+            .filter_map(|port| port.port)
+            .collect();
+        has_port |= !ports.is_empty();
+        if ports.is_empty() && addresses.peek().is_some() {
+            other_ports.extend(slice.ports.iter().map(|port| match (port.name.as_deref(), port.port) {
+                (Some(name), Some(number)) if !name.is_empty() => format!("{name} ({number})"),
+                (_, Some(number)) => number.to_string(),
+                (name, None) => format!("{} (without a number)", name.unwrap_or_default()),
+            }));
+        }
+        for ip in addresses {
+            found.extend(ports.iter().map(|&port| Endpoint { host: Host::Ip(ip), port, weight: NonZeroU32::MIN }));
+        }
+    }
+    if !has_port && !other_ports.is_empty() {
+        let ports = other_ports.into_iter().collect::<Vec<_>>().join(", ");
+        return Err(format!(
+            "no endpoint of the Service {}/{} has the port {}; their ports are {ports}",
+            service.namespace, service.name, service.port
+        ));
+    }
+    in_order(found)
+}
+
+#[cfg(test)]
+mod tests;
