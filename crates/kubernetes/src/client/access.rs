@@ -196,7 +196,9 @@ impl Access {
 }
 
 fn wrong_url(url: &str) -> ApiError {
-    ApiError::Request(format!("`{url}` is not the URL of an API server; write https://HOST:PORT"))
+    // There may be a password before an `@`.
+    let shown = url.rsplit_once('@').map_or(url, |(_, host)| host);
+    ApiError::Request(format!("`{shown}` is not the URL of an API server; write https://HOST:PORT"))
 }
 
 fn certificates(pem: &Material) -> Result<Vec<CertificateDer<'static>>, ApiError> {

@@ -185,6 +185,7 @@ mod tests {
             ("server: 'https://a'", "exec: {command: aws}", "`exec`"),
             ("server: 'https://a'", "username: a, password: hidden", "passwords"),
             ("server: 'a:1'", "token: hidden", "`a:1` is not the URL"),
+            ("server: 'https://u:hidden@a'", "token: hidden", "`a` is not the URL"),
             ("server: 'https://a', certificate-authority-data: '%'", "token: hidden", "certificate-authority-data"),
             ("server: 'https://a'", "client-key-data: aGlkZGVu", "a key without a certificate"),
             ("server: [hidden]", "token: hidden", "it is not a kubeconfig"),
