@@ -20,7 +20,8 @@ const NAMES: [&str; 14] = [
 /// Stands for a value; its length is not kept.
 const BLANK: &[u8] = b"[redacted]";
 
-fn is_secret(pair: &[u8]) -> bool {
+/// Whether a pair of a query, `name=value`, or its name alone, says that it carries a credential.
+pub fn is_secret(pair: &[u8]) -> bool {
     let name = pair.split(|&byte| byte == b'=').next().unwrap_or_default();
     NAMES.iter().any(|secret| name.eq_ignore_ascii_case(secret.as_bytes()))
 }

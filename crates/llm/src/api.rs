@@ -80,7 +80,7 @@ pub enum StoredOperation {
 }
 
 /// Longest id of a response; those of providers have about 50 bytes.
-const LONGEST_ID: usize = 256;
+pub const LONGEST_ID: usize = 256;
 
 impl StoredOperation {
     /// The id and the operations that a request path without its query names.

@@ -45,7 +45,7 @@ pub enum FormDefect {
     Disposition,
     /// The field `model` occurs twice.
     DuplicateModel,
-    /// A field's name differs from `model` in case or spaces only.
+    /// A field's name differs from `model` in case, spaces or brackets only.
     ModelVariant,
     /// The field `model` is a file, is encoded, or is not a line of text in UTF-8.
     ModelValue,
@@ -70,7 +70,7 @@ impl fmt::Display for FormError {
             FormDefect::Disposition => "a part has no `Content-Disposition: form-data` with one plain `name`",
             FormDefect::DuplicateModel => "the field 'model' occurs twice",
             FormDefect::ModelVariant => {
-                "a field differs from 'model' in case or spaces only; parsers disagree about it"
+                "a field differs from 'model' in case, spaces or brackets only; parsers disagree about it"
             }
             FormDefect::ModelValue => "the field 'model' is not a line of plain text in UTF-8",
         })?;
@@ -91,6 +91,8 @@ pub struct Form {
     delimiter: Vec<u8>,
     /// The value of the field `model`.
     model: Option<Range<usize>>,
+    /// Its field `stream` requests events.
+    pub streams: bool,
 }
 
 impl Form {
@@ -104,9 +106,10 @@ impl Form {
         if !body.starts_with(&delimiter) {
             return fail(FormDefect::Start, 0);
         }
-        let finder = Finder::new(&delimiter);
+        let lines = Delimiters::new(&delimiter);
         let mut at = delimiter.len();
         let mut model = None;
+        let mut streams = false;
         loop {
             match body.get(at..at + 2) {
                 Some(CRLF) => at += 2,
@@ -115,14 +118,14 @@ impl Form {
                     if !rest.is_empty() && rest != CRLF {
                         return fail(FormDefect::BytesBehind, at + 2);
                     }
-                    return Ok(Form { model, delimiter });
+                    return Ok(Form { model, delimiter, streams });
                 }
                 Some(_) => return fail(FormDefect::Delimiter, at),
                 None => return fail(FormDefect::Truncated, body.len()),
             }
             let begin = at;
             let head = part_head(body, &mut at)?;
-            let end = content_end(body, at, &finder)?;
+            let end = lines.content_end(body, at)?;
             if head.name == b"model" {
                 if model.is_some() {
                     return fail(FormDefect::DuplicateModel, begin);
@@ -131,11 +134,19 @@ impl Form {
                     return fail(FormDefect::ModelValue, begin);
                 }
                 model = Some(at..end);
-            } else if head.name.trim_ascii().eq_ignore_ascii_case(b"model") {
+            } else if head.name.trim_ascii().eq_ignore_ascii_case(b"stream") {
+                let value = body[at..end].trim_ascii();
+                streams |= !(value.is_empty() || value == b"0" || value.eq_ignore_ascii_case(b"false"));
+            } else if is_variant(head.name) {
                 return fail(FormDefect::ModelVariant, begin);
             }
             at = end + CRLF.len() + delimiter.len();
         }
+    }
+
+    /// The value of `Content-Type` for this form.
+    pub fn content_type(&self) -> Vec<u8> {
+        [b"multipart/form-data; boundary=\"", &self.delimiter[2..], b"\""].concat()
     }
 
     /// The requested model, if its field ends within the first [`MODEL_WITHIN`] bytes.
@@ -163,20 +174,43 @@ impl Form {
     }
 }
 
-/// The end of a part's content that begins at `start`: the CRLF before it belongs to the delimiter (RFC 2046 section 5.1.1).
-fn content_end(body: &[u8], start: usize, finder: &Finder<'_>) -> Result<usize, FormError> {
-    let mut from = start;
-    while let Some(found) = finder.find(&body[from..]) {
-        let at = from + found;
-        match at.checked_sub(CRLF.len()).filter(|end| *end >= start) {
-            Some(end) if &body[end..at] == CRLF => return Ok(end),
-            // A parser that takes other line ends would see a delimiter.
-            _ if at == start || matches!(body[at - 1], b'\r' | b'\n') => return fail(FormDefect::Delimiter, at),
-            // In the middle of a line it is content.
-            _ => from = at + 1,
+/// Finds the lines of a form that begin with the delimiter. In the middle of a line it is content.
+struct Delimiters<'d> {
+    delimiter: &'d [u8],
+    behind_lf: Finder<'static>,
+    /// A parser that takes other line ends would see a delimiter.
+    behind_cr: Finder<'static>,
+}
+
+impl<'d> Delimiters<'d> {
+    fn new(delimiter: &'d [u8]) -> Self {
+        let behind = |end: &[u8]| Finder::new(&[end, delimiter].concat()).into_owned();
+        Delimiters { delimiter, behind_lf: behind(b"\n"), behind_cr: behind(b"\r") }
+    }
+
+    /// The end of a part's content that begins at `start`: the CRLF before a delimiter belongs to it (RFC 2046 section 5.1.1).
+    fn content_end(&self, body: &[u8], start: usize) -> Result<usize, FormError> {
+        let content = &body[start..];
+        if content.starts_with(self.delimiter) {
+            return fail(FormDefect::Delimiter, start);
+        }
+        let line = self.behind_lf.find(content);
+        let before = &content[..line.unwrap_or(content.len())];
+        if let Some(found) = self.behind_cr.find(before) {
+            return fail(FormDefect::Delimiter, start + found + 1);
+        }
+        match (line, before.strip_suffix(b"\r")) {
+            (Some(_), Some(before)) => Ok(start + before.len()),
+            (Some(at), None) => fail(FormDefect::Delimiter, start + at + 1),
+            (None, _) => fail(FormDefect::Truncated, body.len()),
         }
     }
-    fail(FormDefect::Truncated, body.len())
+}
+
+/// Whether some parser takes this name for `model`: by case, spaces, or as a list.
+fn is_variant(name: &[u8]) -> bool {
+    let name = name.split(|byte| *byte == b'[').next().unwrap_or_default();
+    name.trim_ascii().eq_ignore_ascii_case(b"model")
 }
 
 fn is_model(value: &[u8]) -> bool {

@@ -15,7 +15,8 @@ pub(super) struct PartHead<'b> {
     pub(super) is_plain: bool,
 }
 
-/// The boundary that a content type names.
+/// The boundary that a content type names. Beside it only a `charset` that changes nothing may stand: parsers of forms decode names by it, and some look
+/// for `boundary` anywhere in the value.
 pub(super) fn boundary(content_type: &[u8]) -> Option<&[u8]> {
     let (kind, rest) = split(content_type, b';');
     if !kind.trim_ascii().eq_ignore_ascii_case(b"multipart/form-data") {
@@ -27,13 +28,12 @@ pub(super) fn boundary(content_type: &[u8]) -> Option<&[u8]> {
             // RFC 2045 section 5: a parameter occurs once.
             boundary.replace(value).is_none()
         } else {
-            !is_continued(name, b"boundary")
+            name.eq_ignore_ascii_case(b"charset") && is_utf8(value)
         }
     })?;
-    let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"'()+_,-./:=? ".contains(byte);
-    boundary.filter(|boundary| {
-        (1..=LONGEST_BOUNDARY).contains(&boundary.len()) && boundary.iter().all(is_allowed) && !boundary.ends_with(b" ")
-    })
+    // Without the space that RFC 2046 allows: behind it a parser may see another parameter.
+    let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"'()+_,-./:=?".contains(byte);
+    boundary.filter(|boundary| (1..=LONGEST_BOUNDARY).contains(&boundary.len()) && boundary.iter().all(is_allowed))
 }
 
 /// Reads the head of a part, with the empty line behind it.
@@ -107,8 +107,10 @@ fn disposition(value: &[u8]) -> Option<(&[u8], bool)> {
         // RFC 7578 section 4.2 forbids the forms of RFC 5987; of file names clients use them all the same.
         !is_continued(parameter, b"name")
     })?;
-    // A backslash escapes for some parsers, and not for others.
-    name.filter(|name| !name.contains(&b'\\')).map(|name| (name, is_file))
+    // A backslash escapes for some parsers, and not for others, and so do `%` (browsers) and `=?` (RFC 2047).
+    let is_plain =
+        |name: &&[u8]| !name.iter().any(|byte| b"\\%".contains(byte)) && !name.windows(2).any(|two| two == b"=?");
+    name.filter(is_plain).map(|name| (name, is_file))
 }
 
 /// Whether a parameter is another form of this one: `name*`, `name*0`.
@@ -120,11 +122,17 @@ fn is_continued(parameter: &[u8], name: &[u8]) -> bool {
 /// `text/plain` in UTF-8.
 fn is_plain_type(value: &[u8]) -> bool {
     let (kind, rest) = split(value, b';');
-    let is_utf8 = |name: &[u8], value: &[u8]| {
+    let is_plain = |name: &[u8], value: &[u8]| {
         !name.get(..7).is_some_and(|start| start.eq_ignore_ascii_case(b"charset"))
-            || (name.len() == 7 && (value.eq_ignore_ascii_case(b"utf-8") || value.eq_ignore_ascii_case(b"us-ascii")))
+            || (name.len() == 7 && is_utf8(value))
     };
-    kind.trim_ascii().eq_ignore_ascii_case(b"text/plain") && rest.is_none_or(|rest| parameters(rest, is_utf8).is_some())
+    kind.trim_ascii().eq_ignore_ascii_case(b"text/plain")
+        && rest.is_none_or(|rest| parameters(rest, is_plain).is_some())
+}
+
+/// Whether text of this character set is read alike as UTF-8.
+fn is_utf8(charset: &[u8]) -> bool {
+    charset.eq_ignore_ascii_case(b"utf-8") || charset.eq_ignore_ascii_case(b"us-ascii")
 }
 
 /// Reads `name=value; name="value"`; `None` if that is not what it is, or `take` does not accept one.

@@ -105,6 +105,10 @@ fn what_could_be_read_in_two_ways_is_refused() {
         ),
         (whole(&[field("model", "a\r\nb")]), D::ModelValue),
         (whole(&[field("model", &"m".repeat(1025))]), D::ModelValue),
+        (whole(&[field("model[]", "m")]), D::ModelVariant),
+        (whole(&[field("MODEL[0]", "m")]), D::ModelVariant),
+        (whole(&[field("mod%65l", "m")]), D::Disposition),
+        (whole(&[field("=?utf-8?B?bW9kZWw=?=", "m")]), D::Disposition),
         (whole(&[named("name=\"mo\\del\"")]), D::Disposition),
         (whole(&[named("name=\"a\"; name=\"model\"")]), D::Disposition),
         (whole(&[named("name=\"a\"; name*=\"model\"")]), D::Disposition),
@@ -148,6 +152,11 @@ fn what_could_be_read_in_two_ways_is_refused() {
     for kind in [
         "",
         "multipart/mixed; boundary=xYz",
+        "multipart/form-data; boundary=xYz; charset=utf-7",
+        "multipart/form-data; boundary=xYz; charset=cp037",
+        "multipart/form-data; charset=\"; boundary=Y; \"; boundary=xYz",
+        "multipart/form-data; boundary=xYz; x=y",
+        "multipart/form-data; boundary=\"x Yz\"",
         "multipart/form-data",
         "multipart/form-data; boundary=",
         "multipart/form-data; boundary=\"\"",
@@ -245,5 +254,42 @@ proptest! {
     fn any_bytes_end_in_a_form_or_an_error(body in proptest::collection::vec(any::<u8>(), 0..300), kind in ".{0,80}") {
         let _ = Form::read(kind.as_bytes(), &body);
         let _ = Form::read(b"multipart/form-data; boundary=b", &[b"--b\r\n", body.as_slice()].concat());
+    }
+}
+
+#[test]
+fn what_a_provider_is_told_of_a_form_has_its_boundary_only() {
+    for kind in [
+        "multipart/form-data; boundary=xYz",
+        "Multipart/Form-Data ; boundary=\"xYz\"",
+        "multipart/form-data; charset=UTF-8; boundary=xYz",
+        "multipart/form-data; boundary=xYz; charset=us-ascii",
+    ] {
+        let form = Form::read(kind.as_bytes(), &whole(&[field("model", "m")])).unwrap();
+        assert_eq!(form.content_type(), b"multipart/form-data; boundary=\"xYz\"", "{kind}");
+    }
+}
+
+/// Each byte of the file is the beginning of a delimiter in the middle of a line: reading it must not take the square of its length. By a count of steps
+/// it cannot be told; in a quadratic reader this test takes minutes.
+#[test]
+fn a_file_of_dashes_is_read_as_any_other() {
+    let boundary = "-".repeat(70);
+    let kind = format!("multipart/form-data; boundary={boundary}");
+    let body = format!(
+        "--{boundary}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\n{}\r\n--{boundary}--\r\n",
+        "x".to_owned() + &"-".repeat(16 << 20)
+    );
+    let form = Form::read(kind.as_bytes(), body.as_bytes()).unwrap();
+    assert_eq!(form.model(body.as_bytes()), None);
+}
+
+#[test]
+fn a_form_says_whether_it_wants_events() {
+    for (value, wants) in
+        [("true", true), ("1", true), ("True", true), ("false", false), ("False", false), ("0", false), ("", false)]
+    {
+        let body = whole(&[field("model", "m"), field("stream", value)]);
+        assert_eq!(Form::read(TYPE, &body).unwrap().streams, wants, "{value}");
     }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::node::Node;
 use super::{EndReason, Usage};
 use crate::Api;
-use crate::api::{Family, is_response_id};
+use crate::api::{Family, LONGEST_ID};
 use crate::json::{JsonError, Lexer, Token, TokenKind, unescape_into};
 
 /// Deeper places are not read.
@@ -353,7 +353,7 @@ impl ResponseReader {
             Node::ResponseId => {
                 // A longer one was cut.
                 let id = plain(text);
-                let id = std::str::from_utf8(&id).ok().filter(|id| is_response_id(id));
+                let id = std::str::from_utf8(&id).ok().filter(|id| (1..=LONGEST_ID).contains(&id.len()));
                 self.facts.response_id = id.map(Box::from);
             }
             Node::Type => {

@@ -8,6 +8,7 @@ use crate::rig::{Provider, gateway};
 
 const MODELS: &str = "  good: {candidates: [{provider: openai, model: sim}]}\n  \
                       second: {candidates: [{provider: openai, model: sim-f5}, {provider: claude, model: sim, max_output: 9, tier: 2}]}\n  \
+                      odd: {candidates: [{provider: openai, model: sim-f16}]}\n  \
                       bad: {candidates: [{provider: openai, model: sim-f5}], attempts: 1}\n";
 
 /// A key, with `explain` if `may`.
@@ -58,7 +59,12 @@ fn a_decision_is_for_keys_that_may_read_it() {
     assert!(status >= 500, "{status}");
     assert!(text.starts_with("model=bad; tried=openai/sim-f5:F") && !text.contains(":ok"), "{text}");
 
-    for model in ["good", "second", "bad"] {
+    // An error that is passed on.
+    let (status, text) = decision("odd");
+    assert_eq!(status, 422);
+    assert!(text.starts_with("model=odd; tried=openai/sim-f16:422; "), "{text}");
+
+    for model in ["good", "second", "odd", "bad"] {
         assert_eq!(call(&weir, &customer, model, "1").field("x-weir-decision"), None, "{model}");
         for other in ["0", "true", "11", ""] {
             assert_eq!(call(&weir, &operator, model, other).field("x-weir-decision"), None, "{model} {other}");

@@ -2,6 +2,8 @@
 //! reloads, faults and a second gateway.
 
 use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::thread;
 
 use serde_json::{Value, json};
@@ -438,6 +440,70 @@ fn background_responses() {
     }
 }
 
+/// A client that leaves a stream in the background does not end what the provider makes: it is charged what it may use.
+#[test]
+fn a_stream_in_the_background_that_is_left_is_charged() {
+    let top = "limits: {tokens: {unit: tokens, algorithm: fixed_window, quota: 100000, window: day, key: global}}\n";
+    let rig = Rig::with("sim-tokens400-gap20", "", top);
+    let body = json!({"model": "chat", "input": "hi", "background": true, "stream": true, "max_output_tokens": 500})
+        .to_string();
+    let mut stream = TcpStream::connect(rig.weir.addr()).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let (key, length) = (&rig.one, body.len());
+    write!(
+        stream,
+        "POST {RESPONSES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+    .unwrap();
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).contains("output_text.delta") {
+        let mut piece = [0; 4096];
+        let read = stream.read(&mut piece).unwrap();
+        assert!(read > 0, "{}", String::from_utf8_lossy(&seen));
+        seen.extend_from_slice(&piece[..read]);
+    }
+    drop(stream);
+    wait::until(DEADLINE, "the call is charged what it reserved", || {
+        rig.weir.admin_get("/metrics").text().lines().any(|line| {
+            let is_output = line.starts_with("weir_ai_tokens_total{") && line.contains("kind=\"output\"");
+            is_output && line.contains("estimated=\"true\"") && line.ends_with(" 500")
+        })
+    });
+}
+
+/// A key may lack the right to read what is stored; that keeps nobody from calls with it.
+#[test]
+fn refused_reads_keep_no_key_from_calls() {
+    let rig = Rig::start("sim-g14");
+    for _ in 0..8 {
+        let id = id_of(&rig.make(&rig.one, json!({})));
+        assert_eq!(rig.call(&rig.one, "GET", &of(&id, ""), "").status, 502);
+    }
+}
+
+/// An id that no path could contain belongs to its tenant like any other, and one that is too long to be noted to nobody.
+#[test]
+fn ids_of_any_form_have_a_tenant() {
+    let event = |id: &str| {
+        json!({"id": id, "object": "response", "status": "completed", "output": [], "usage": {"input_tokens": 1, "output_tokens": 1}}).to_string()
+    };
+    for (id, own) in [("resp_YWJj=", 200), ("resp_a/b c", 200), (&*"x".repeat(300), 404)] {
+        let body = event(id);
+        let length = body.len();
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n");
+        let upstream = Upstream::start(answer::raw(head + &body));
+        let rig = Rig::start("sim");
+        rig.reload(
+            &rig.yaml
+                .replace(&format!("http://{}", rig.a.address()), &upstream.url())
+                .replace(&format!("http://{}", rig.b.address()), &upstream.url()),
+        );
+        assert_eq!(rig.make(&rig.one, json!({})).status, 200);
+        let next = |key: &str| rig.make(key, json!({"previous_response_id": id})).status;
+        assert_eq!((next(&rig.one), next(&rig.two)), (own, 404), "{id}");
+    }
+}
+
 /// Calls that an exchange of its own makes are noted for the client that caused them.
 #[test]
 fn streams_with_heartbeats_are_noted_too() {
@@ -498,10 +564,12 @@ fn a_provider_sees_its_key_and_the_path() {
         ("OpenAI-Organization", "client-secret"),
         ("X-Weir-Anything", "client-secret"),
         ("Content-Type", "application/json"),
+        ("If-None-Match", "client-secret"),
+        ("If-Modified-Since", "client-secret"),
+        ("Range", "client-secret"),
         ("OpenAI-Beta", "kept"),
     ];
-    let query =
-        "?key=client-secret&include%5B%5D=a&include[]=b&api_key%5B%5D=client-secret&after=x&%6Bey=client-secret";
+    let query = "?key=client-secret&include%5B%5D=a&include[]=b&api_key%5B%5D=client-secret&after=x&%6Bey=client-secret&access_token=client-secret&model=client-secret";
     for (method, path, sent) in [
         (
             "GET",

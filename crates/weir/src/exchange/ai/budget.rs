@@ -62,6 +62,12 @@ pub(super) async fn reserve(x: &mut Exchange<'_>, call: &Call<'_>) -> Result<Opt
 }
 
 impl Call<'_> {
+    /// What a response in the background is charged that nobody here saw the end of: the provider goes on with it. `None` for other calls.
+    pub(super) fn background_tokens(&self) -> Option<[u64; 3]> {
+        let is_background = self.state.is_some_and(|state| state.is_background);
+        is_background.then(|| [self.estimate, self.most_tokens().saturating_sub(self.estimate), 0])
+    }
+
     /// The most tokens that it may use: the estimate of its input, and the longest output of any candidate.
     pub(super) fn most_tokens(&self) -> u64 {
         let most = most(self);
@@ -104,7 +110,7 @@ pub(super) async fn settle(
     let mut used = Amounts::default();
     if let Some(record) = &mut x.ai {
         if record.tokens.is_none() && is_gone && record.was_sent && !call.counts {
-            record.tokens = Some([record.estimate, 0, 0]);
+            record.tokens = Some(call.background_tokens().unwrap_or([record.estimate, 0, 0]));
             record.estimated = true;
         }
         if let Some([input, output, cached]) = record.tokens {

@@ -11,7 +11,7 @@ use super::super::{Answer, Exchange};
 use super::attempt::{Failed, Turn, attempt, row};
 use super::problem::{Problem, Stop};
 use super::recover::{self, Begun};
-use super::{Call, state, translation};
+use super::{Call, Shape, state, translation};
 use crate::config::{Candidate, Provider};
 use crate::error::{Fault as Side, Reason};
 use crate::policy::ai::{AiState, CandidateHealth, KeyChoice, KeyHealth};
@@ -306,6 +306,7 @@ impl<'c> Search<'c> {
         let hint = failed.retry_after;
         let is_unprocessed = failed.is_unprocessed;
         let may_repeat = state::may_repeat(call, &failed, fault);
+        let names_model = failed.message.contains(&*chosen.candidate.model);
         let is_unknown_model =
             fault == Fault::UNAUTHORIZED && failed.response.as_ref().is_some_and(|r| r.status == 404);
         self.last = Some(failed);
@@ -341,12 +342,17 @@ impl<'c> Search<'c> {
             return Ok(Follows::Again);
         }
         if is_unknown_model {
-            chosen.health.unknown_model(clock::turn_ns());
+            // A server without this operation says nothing about the others.
+            if names_model {
+                chosen.health.unknown_model(clock::turn_ns());
+            }
             return Ok(Follows::Candidate);
         }
         let mut has_other_key = false;
         if let (Next::Key, Some(key)) = (rule.next, key) {
-            chosen.keys[key].refused(fault, hint, clock::turn_ns());
+            if rests_key(call, fault) {
+                chosen.keys[key].refused(fault, hint, clock::turn_ns());
+            }
             at_one.tried_keys.push(key);
             let mut others = chosen.keys.iter().enumerate().filter(|(index, _)| !at_one.tried_keys.contains(index));
             has_other_key = state::may_change_key(call) && others.any(|(_, key)| !key.is_out(clock::turn_ns()));
@@ -422,6 +428,16 @@ impl<'c> Search<'c> {
     }
 }
 
+/// Whether a key that is refused rests for all calls. A key may have the right to some operations only, and requests about stored responses are as
+/// many as a client likes to send.
+fn rests_key(call: &Call<'_>, fault: Fault) -> bool {
+    match call.shape {
+        Shape::Stored(_) => false,
+        Shape::Form(_) => fault != Fault::UNAUTHORIZED,
+        Shape::Json => fault != Fault::UNAUTHORIZED || call.api.generates_text(),
+    }
+}
+
 /// Notes whose attempt begins.
 fn note(x: &mut Exchange<'_>, chosen: &Chosen<'_>, turn: &Turn<'_>) {
     if let Some(record) = &mut x.ai {
@@ -433,6 +449,7 @@ fn note(x: &mut Exchange<'_>, chosen: &Chosen<'_>, turn: &Turn<'_>) {
         record.price = chosen.candidate.price;
         record.was_sent = false;
         record.fault = 0;
+        record.is_noted = false;
     }
 }
 

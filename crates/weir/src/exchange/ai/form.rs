@@ -38,6 +38,10 @@ pub(super) async fn run(
     let mut held = snapshot.generation.ai.hold();
     let body = Arc::new(request::read(x, &mut held).await?);
     let form = Form::read(content_type(x), &body).map_err(malformed)?;
+    if form.streams && snapshot.routes[route.0].limits.has_budgets() {
+        let message = "Events of a form's response are not read, and this route limits tokens or money";
+        return Err(Problem::request("unsupported_member", message, Some("stream")).into());
+    }
     let name = form.model(&body);
     let config = snapshot.config();
     let Some((model_id, model)) = find_model(config, action, x.identity.as_deref(), name) else {

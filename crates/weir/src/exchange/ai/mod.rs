@@ -35,8 +35,9 @@ use std::time::Duration;
 use llm::Api;
 use llm::api::{GeminiMethod, MESSAGES_COUNT};
 use llm::multipart::Form;
-use llm::request::RequestScan;
+use llm::request::{Member, RequestScan};
 use llm::tokens::PromptSize;
+use memchr::memmem;
 
 pub use problem::{write_problem, write_refusal};
 pub use record::{Record, end_of};
@@ -115,7 +116,7 @@ pub async fn run(x: &mut Exchange<'_>, snapshot: &Snapshot, route: RouteId, acti
         Err(stop) => stop,
     };
     if x.answer == Answer::None {
-        x.explain(false);
+        x.explain(0);
     }
     match stop {
         Stop::Sent => Ok(()),
@@ -247,12 +248,24 @@ async fn make(x: &mut Exchange<'_>, call: &Call<'_>) -> Result<(), Stop> {
     result
 }
 
+/// Whether the text of the request is all that the provider counts: no history that lies there, no images that it made.
+fn teaches(call: &Call<'_>) -> bool {
+    let is_text = call.api.generates_text() || call.api == Api::Embeddings;
+    let has_history = || {
+        let references =
+            call.scan.value(Member::Prompt).is_some() || memmem::find(call.body, b"item_reference").is_some();
+        call.api == Api::Responses && (call.scan.has_state(call.body) || references)
+    };
+    is_text && !has_history()
+}
+
 /// Learns from what a provider reported how long the tokens of the model are.
 fn learn(x: &Exchange<'_>, call: &Call<'_>, state: &AiState) {
     if let Some(record) = &x.ai
         && let Some([input, ..]) = record.tokens
         && !record.estimated
         && !record.is_prefilled
+        && teaches(call)
     {
         state.ratio(call.model_id).learn(&PromptSize::from(call.scan), input);
     }

@@ -104,14 +104,16 @@ pub(super) async fn run(
             count(x, call, turn);
             Ok(Ended { is_clean: true, failure: None })
         }
-        Some(kind) if !has_begun => {
-            let is_late = kind == FailureKind::FirstByteTimeout;
-            let fault = if is_late { Fault::NO_CONTENT_IN_TIME } else { Fault::TRUNCATED };
-            Err(Failed::fault(fault, Some(kind)))
-        }
         Some(kind) => {
+            let is_late = matches!(kind, FailureKind::FirstByteTimeout | FailureKind::IdleTimeout);
+            // Events of a stored response may be long in coming, whenever a client wants to wait for them: the target is not at fault.
+            let charged = Some(kind).filter(|_| !(is_late && matches!(call.shape, Shape::Stored(_))));
+            if !has_begun {
+                let fault = if is_late { Fault::NO_CONTENT_IN_TIME } else { Fault::TRUNCATED };
+                return Err(Failed::fault(fault, charged));
+            }
             count(x, call, turn);
-            Err(Failed { kind: Some(kind), ..Failed::last(Reason::AiCut.into()) })
+            Err(Failed { kind: charged, ..Failed::last(Reason::AiCut.into()) })
         }
     }
 }

@@ -40,6 +40,8 @@ pub struct Record {
     pub estimated: bool,
     /// Attempts, in order: `provider/model:F5>other/model:ok`. One without a place in a queue is `provider/model:queue`.
     pub tried: String,
+    /// The last attempt is one of them.
+    pub is_noted: bool,
     /// Number of the last fault, 0 without any.
     pub fault: u8,
     /// Another candidate than the first one served it.
@@ -83,6 +85,7 @@ impl Record {
             tokens: None,
             estimated: false,
             tried: String::new(),
+            is_noted: true,
             fault: 0,
             fallback: false,
             estimate: 0,
@@ -175,6 +178,7 @@ impl Record {
     /// `queue` where no place for it came free.
     pub fn attempted(&mut self, provider: &str, model: &str, end: &str) {
         let separator = if self.tried.is_empty() { "" } else { ">" };
+        self.is_noted = true;
         self.tried.reserve(provider.len() + model.len() + 8);
         for part in [separator, provider, "/", model, ":", end] {
             self.tried.push_str(part);

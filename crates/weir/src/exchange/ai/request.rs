@@ -18,6 +18,7 @@ use super::{Call, Shape};
 use crate::error::{Error, Reason};
 use crate::http::edits::{is_edited, write_edits};
 use crate::io::stream::Outgoing;
+use crate::observe::redact;
 use crate::policy::ai::Held;
 use crate::worker::snapshot::Snapshot;
 
@@ -200,9 +201,13 @@ pub(super) fn write_head(
             | Known::Forwarded
             | Known::Via
             | Known::Origin
+            | Known::Range
             | Known::Referer => false,
             Known::Other => {
-                let is_private = PRIVATE.iter().any(|private| Known::is_alias(name, private.as_bytes()))
+                // A response that is not whole, or not modified, is none of a model.
+                let is_condition = name.get(..3).is_some_and(|start| start.eq_ignore_ascii_case(b"if-"));
+                let is_private = is_condition
+                    || PRIVATE.iter().any(|private| Known::is_alias(name, private.as_bytes()))
                     || name.get(..7).is_some_and(|start| start.eq_ignore_ascii_case(b"x-weir-"))
                     || name.get(..12).is_some_and(|start| start.eq_ignore_ascii_case(b"x-forwarded-"))
                     || Known::is_alias(name, own.as_bytes());
@@ -220,11 +225,7 @@ pub(super) fn write_head(
     });
     match call.shape {
         Shape::Json => encode::field(out, b"Content-Type", b"application/json"),
-        Shape::Form(_) => {
-            // It names the boundary.
-            let content_type = head.fields.first(Known::ContentType, buf).unwrap_or_default();
-            encode::field(out, b"Content-Type", content_type);
-        }
+        Shape::Form(form) => encode::field(out, b"Content-Type", &form.content_type()),
         Shape::Stored(_) => {}
     }
     if let Some(key) = turn.key {
@@ -300,7 +301,7 @@ pub(super) fn wants_events(x: &Exchange<'_>) -> bool {
     query.unwrap_or_default().split(|byte| *byte == b'&').any(|part| part == b"alt=sse")
 }
 
-/// Appends a client's query without the parameters that carry keys.
+/// Appends a client's query without the parameters that carry keys, or name a model.
 pub(super) fn write_query(out: &mut Vec<u8>, query: Option<&[u8]>) {
     let mut separator = b'?';
     for part in query.unwrap_or_default().split(|byte| *byte == b'&').filter(|part| !part.is_empty()) {
@@ -308,8 +309,8 @@ pub(super) fn write_query(out: &mut Vec<u8>, query: Option<&[u8]>) {
         // Lists, such as `include[]`.
         let name = name.strip_suffix(b"%5B%5D").or(name.strip_suffix(b"%5b%5d")).unwrap_or(name);
         let name = name.strip_suffix(b"[]").unwrap_or(name);
-        // An escaped name could be any: those of these APIs have no other escapes.
-        if name.eq_ignore_ascii_case(b"key") || name.eq_ignore_ascii_case(b"api_key") || name.contains(&b'%') {
+        // An escaped name could be any: those of these APIs have no other escapes. A server that reads `model` there would serve another one.
+        if redact::is_secret(name) || name.eq_ignore_ascii_case(b"model") || name.contains(&b'%') {
             continue;
         }
         out.push(separator);

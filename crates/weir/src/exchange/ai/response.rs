@@ -140,7 +140,7 @@ impl Exchange<'_> {
     /// Ends the head of a response in `down.out`: with the fields that each response has of its own, and the framing.
     pub(super) fn end_head(&mut self, status: u16, framing: BodyKind) {
         let version = self.scratch.request.version;
-        self.explain((200..300).contains(&status));
+        self.explain(status);
         let timing = self.server_timing();
         let out = &mut self.down.out.bytes;
         out.extend_from_slice(&self.scratch.answer_lines);

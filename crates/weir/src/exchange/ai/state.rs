@@ -1,7 +1,7 @@
 //! State that lies with one provider: responses of the Responses API. A call that refers to one goes where it was made, with the same key, and
 //! nowhere else; whoever is not its tenant does not find it.
 
-use llm::api::Family;
+use llm::api::{Family, LONGEST_ID};
 use llm::fault::Fault;
 use llm::request::{Member, RequestScan};
 
@@ -62,7 +62,12 @@ impl State {
         let stores = found.value(Member::Store).is_none() || found.is_true(Member::Store, body);
         let mut state = State { tenant, pin: None, keeps: stores, is_once: found.has_state(body), is_background };
         if let Some(id) = found.string(Member::PreviousResponseId, body) {
-            state.pin = match snapshot.generation.ai.responses.find(&id, tenant) {
+            let known = match id.len() {
+                // Of a longer one nobody knows whose it is.
+                ..=LONGEST_ID => snapshot.generation.ai.responses.find(&id, tenant),
+                _ => Known::Foreign,
+            };
+            state.pin = match known {
                 Known::Foreign => return Err(not_found("previous_response_not_found", Some("previous_response_id"))),
                 Known::Own(origin) => Some(pin(config, model, &origin).ok_or_else(|| {
                     let message =

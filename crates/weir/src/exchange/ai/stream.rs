@@ -422,6 +422,9 @@ impl Relay<'_> {
             && self.is_begun
         {
             record.count(self.state.usage(), self.turn.api, self.delivered(), is_complete);
+            if let Some(tokens) = self.call.background_tokens().filter(|_| !is_complete) {
+                record.tokens = Some(tokens);
+            }
             // What the provider reports is of this attempt only.
             let before = self.begun.as_ref().filter(|begun| begun.goes_on_behind()).map_or(0, |begun| begun.delivered);
             if let (Some([_, output, _]), false) = (&mut record.tokens, record.estimated) {

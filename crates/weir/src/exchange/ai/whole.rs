@@ -225,9 +225,8 @@ fn malformed() -> Failed {
 /// something, which ends for a reason, they are estimated by the bytes, the JSON around the text included.
 fn count(x: &mut Exchange<'_>, call: &Call<'_>, turn: &Turn<'_>, (facts, bytes): (&Facts, u64), is_complete: bool) {
     if let Some(record) = x.ai.as_mut().filter(|_| !call.counts) {
-        if is_in_background(call, facts) {
-            // Nobody here will see what it has used.
-            record.tokens = Some([record.estimate, call.most_tokens().saturating_sub(record.estimate), 0]);
+        if let Some(tokens) = call.background_tokens().filter(|_| facts.pending) {
+            record.tokens = Some(tokens);
             record.estimated = true;
             return;
         }
