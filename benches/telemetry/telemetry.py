@@ -165,7 +165,10 @@ def main() -> None:
             helper.kill()
         rig.close()
     results = {"environment": record.environment(bare.version), "cases": {}}
-    lines = ["| case | CPU against bare (least, most) | bar | | rounds | spans sent | lost |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| case | CPU against bare (least, most) | bar | | rounds | spans sent | lost |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for case in CASES:
         rounds = found[case.name]
         if not rounds:

@@ -220,7 +220,11 @@ def main():
         with http.server.HTTPServer(("127.0.0.1", 0), Backend) as free:
             port = free.server_port
         prometheus = f"http://127.0.0.1:{port}"
-        arguments = [f"--config.file={folder}/prometheus.yaml", f"--storage.tsdb.path={folder}/data", "--enable-feature=exemplar-storage"]
+        arguments = [
+            f"--config.file={folder}/prometheus.yaml",
+            f"--storage.tsdb.path={folder}/data",
+            "--enable-feature=exemplar-storage",
+        ]
         with (folder / "prometheus.out").open("w") as out:
             command = ["prometheus", *arguments, f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn"]
             processes.append(subprocess.Popen(command, stdout=out, stderr=out))

@@ -78,7 +78,7 @@ struct Create {
     /// Class of its requests in queues with `order: fair`: interactive, standard or batch. Without it: standard.
     #[arg(long, value_name = "CLASS", value_parser = priority)]
     priority: Option<Priority>,
-    /// The client may read how its calls of AI models were served: X-Weir-Explain: 1 brings X-Weir-Decision.
+    /// The client may read how its calls of AI models were served: a request with X-Weir-Explain: 1 gets X-Weir-Decision.
     #[arg(long)]
     explain: bool,
     /// Valid from this moment on: 2027-01-31 or 2027-01-31T12:00:00Z.

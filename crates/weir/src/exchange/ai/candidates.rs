@@ -30,7 +30,7 @@ const SURE_PART: f64 = 0.8;
 /// Tries candidates until one leads to a response.
 ///
 /// # Errors
-/// What the client is told in place of one.
+/// Why there is none.
 pub(super) async fn run(x: &mut Exchange<'_>, call: &Call<'_>, shared: &AiState) -> Result<(), Stop> {
     x.scratch.tried.clear();
     let order = state::order(call, || x.worker.random());
@@ -428,7 +428,7 @@ impl<'c> Search<'c> {
     }
 }
 
-/// Whether a key that is refused rests for all calls. A key may have the right to some operations only, and requests about stored responses are as
+/// Whether a refusal parks the key for all calls. A key may have the right to some operations only, and requests about stored responses are as
 /// many as a client likes to send.
 fn rests_key(call: &Call<'_>, fault: Fault) -> bool {
     match call.shape {

@@ -204,10 +204,7 @@ pub(super) fn write_head(
             | Known::Range
             | Known::Referer => false,
             Known::Other => {
-                // A response that is not whole, or not modified, is none of a model.
-                let is_condition = name.get(..3).is_some_and(|start| start.eq_ignore_ascii_case(b"if-"));
-                let is_private = is_condition
-                    || PRIVATE.iter().any(|private| Known::is_alias(name, private.as_bytes()))
+                let is_private = PRIVATE.iter().any(|private| Known::is_alias(name, private.as_bytes()))
                     || name.get(..7).is_some_and(|start| start.eq_ignore_ascii_case(b"x-weir-"))
                     || name.get(..12).is_some_and(|start| start.eq_ignore_ascii_case(b"x-forwarded-"))
                     || Known::is_alias(name, own.as_bytes());
@@ -217,7 +214,10 @@ pub(super) fn write_head(
             }
             _ => true,
         };
+        // A response that is not modified, or not whole, is none of a model.
+        let is_condition = name.get(..3).is_some_and(|start| start.eq_ignore_ascii_case(b"if-"));
         is_wanted
+            && !is_condition
             && !auth.removes(field, buf)
             && !forged.contains(name)
             && !is_edited(edits, name)
