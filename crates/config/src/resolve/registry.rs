@@ -82,7 +82,9 @@ impl Resolver<'_> {
 
     fn consul(&mut self, name: &At<String>, source: &TargetSource) -> ConsulService {
         let is_name = (1..=MAX_NAME).contains(&name.len())
-            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+            // A path would lose it.
+            && !matches!(&*name.value, "." | "..");
         if !is_name {
             let message = format!(
                 "`{}` is not the name of a service; it has up to {MAX_NAME} letters, digits, `-`, `_` and `.`",

@@ -198,6 +198,8 @@ impl Access {
 fn wrong_url(url: &str) -> ApiError {
     // There may be a password before an `@`.
     let shown = url.rsplit_once('@').map_or(url, |(_, host)| host);
+    // Or a token in a query.
+    let shown = shown.split(['?', '#']).next().unwrap_or_default();
     ApiError::Request(format!("`{shown}` is not the URL of an API server; write https://HOST:PORT"))
 }
 

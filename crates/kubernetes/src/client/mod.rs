@@ -35,6 +35,12 @@ const WATCH_SECONDS: u64 = 290;
 const PAGE: usize = 500;
 /// Bytes of a response other than of a watch.
 const MAX_BODY: usize = 256 << 20;
+/// Bytes of an error in place of a watch.
+const MAX_STATUS: usize = 64 << 10;
+/// Events after which others that share the thread get their time.
+const YIELD: usize = 32;
+/// Pages of a list beyond those that its objects need: a server may send small ones.
+const MORE_PAGES: usize = 64;
 
 /// A client of an API server.
 #[derive(Clone)]
@@ -220,7 +226,8 @@ impl Client {
         let Selection { path, query } = selection;
         let mut items = Vec::new();
         let mut next = String::new();
-        loop {
+        let most_pages = most.div_ceil(PAGE).saturating_add(MORE_PAGES);
+        for _ in 0..most_pages {
             let from = if next.is_empty() { String::new() } else { format!("&continue={}", encode(&next)) };
             let path = format!("{path}?limit={PAGE}{query}{from}");
             let page = self.call(Method::GET, &path, "", None).await?;
@@ -237,6 +244,7 @@ impl Client {
                 return Ok(Listed { items, version: page.metadata.resource_version });
             }
         }
+        Err(ApiError::Request(format!("the list of the kind {} has more than {most_pages} pages", T::KIND)))
     }
 
     /// Follows the objects of a kind from a version on, until the server ends it. Each event comes with its version.
@@ -269,7 +277,8 @@ impl Client {
         };
         let (_sender, response) = tokio::time::timeout(TIMEOUT, begun).await.map_err(|_| ApiError::Timeout)??;
         if !response.status().is_success() {
-            return Err(read(response, self.shared.max_body).await.err().unwrap_or(ApiError::Timeout));
+            let status = tokio::time::timeout(TIMEOUT, read(response, MAX_STATUS)).await;
+            return Err(status.map_err(|_| ApiError::Timeout)?.err().unwrap_or(ApiError::Timeout));
         }
         each(Event::Begun, String::new());
         let mut body = pin!(response.into_body());
@@ -278,7 +287,10 @@ impl Client {
         let silence = Duration::from_secs(WATCH_SECONDS + 30);
         while let Some(frame) = tokio::time::timeout(silence, body.frame()).await.map_err(|_| ApiError::Timeout)? {
             let Ok(data) = frame?.into_data() else { continue };
-            for line in lines.push(&data)? {
+            for (number, line) in lines.push(&data)?.into_iter().enumerate() {
+                if number % YIELD == YIELD - 1 {
+                    tokio::task::yield_now().await;
+                }
                 let event: RawEvent = serde_json::from_slice(&line).map_err(ApiError::Json)?;
                 let version = event.object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
                 let version = version.unwrap_or_default().to_owned();

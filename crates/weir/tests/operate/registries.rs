@@ -559,3 +559,24 @@ fn a_check_names_the_registries_and_shows_no_token() {
         assert!(routes.contains(&format!("its targets are named by {name}")) && !routes.contains(TOKEN), "{routes}");
     }
 }
+
+/// A Deployment that is restarted changes its slices many times a second: each new set of targets costs, and is made for many changes together.
+#[test]
+fn a_burst_of_changes_is_taken_in_together() {
+    let cluster = Kubernetes::start();
+    let servers: Vec<Upstream> = (0..2).map(|_| Upstream::start(answer::ok("up"))).collect();
+    cluster.set(&[&servers[0]]);
+    let rig = Rig::of_kubernetes(&cluster);
+    let gateway = rig.start();
+    wait_for_targets(&gateway, &[&servers[0]]);
+    let reads = || metric(&gateway, "upstream_source_reads_total{");
+    let before = reads();
+    let changes = 600;
+    for number in 0..changes {
+        cluster.set(&[&servers[number % 2]]);
+    }
+    cluster.set(&[&servers[0], &servers[1]]);
+    wait_for_targets(&gateway, &[&servers[0], &servers[1]]);
+    assert!(reads() - before < f64::from(changes as u32) / 2.0, "{} for {changes} changes", reads() - before);
+    assert_eq!(gateway.get("/").status(), 200);
+}

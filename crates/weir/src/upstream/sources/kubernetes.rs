@@ -7,14 +7,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use kubernetes::client::{Access, ApiError, Client, Event, Selection};
 use kubernetes::objects::{EndpointSlice, Object};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::registry::{Backoff, Endpoint, Host, MAX_BYTES, Response, Sink, in_order};
 use crate::config::{EndpointPort, KubernetesService, MAX_TARGETS};
+use crate::upstream::lock;
 use crate::upstream::resolve::Pace;
+
+/// Between two times that changes are taken in: each makes a new set of targets.
+const SETTLE: Duration = Duration::from_millis(100);
 
 /// Label of slices that names their Service.
 const LABEL: &str = "kubernetes.io/service-name";
@@ -54,9 +62,9 @@ pub(super) async fn follow(service: &KubernetesService, sink: &Sink, pace: &Pace
     let mut backoff = Backoff::new();
     loop {
         let pause = match list(service).await {
-            Ok((client, mut slices, version)) => {
+            Ok((client, slices, version)) => {
                 sink.take_in(endpoints(service, slices.values()));
-                follow_from(service, sink, pace, &mut backoff, (&client, &mut slices, version)).await
+                follow_from(service, sink, pace, &mut backoff, (&client, slices, version)).await
             }
             Err(why) => {
                 sink.take_in(Err(why));
@@ -67,15 +75,50 @@ pub(super) async fn follow(service: &KubernetesService, sink: &Sink, pace: &Pace
     }
 }
 
+/// The slices while they are followed. A burst of changes is taken in as one: what the first one leads to at once, the rest after [`SETTLE`].
+struct Followed<'f> {
+    service: &'f KubernetesService,
+    sink: &'f Sink,
+    slices: Mutex<Slices>,
+    is_changed: AtomicBool,
+    changed: Notify,
+}
+
+impl Followed<'_> {
+    fn change(&self, change: impl FnOnce(&mut Slices)) {
+        change(&mut lock(&self.slices));
+        self.is_changed.store(true, Relaxed);
+        self.changed.notify_one();
+    }
+
+    fn take_in(&self) {
+        if self.is_changed.swap(false, Relaxed) {
+            let endpoints = endpoints(self.service, lock(&self.slices).values());
+            self.sink.take_in(endpoints);
+        }
+    }
+
+    /// Takes in what changes, without end.
+    async fn settle(&self) {
+        loop {
+            self.changed.notified().await;
+            self.take_in();
+            tokio::time::sleep(SETTLE).await;
+        }
+    }
+}
+
 /// Follows what happens to slices from a version on, until they must be listed again; how long to wait before.
 async fn follow_from(
     service: &KubernetesService,
     sink: &Sink,
     pace: &Pace,
     backoff: &mut Backoff,
-    (client, slices, mut version): (&Client, &mut Slices, String),
-) -> std::time::Duration {
+    (client, slices, mut version): (&Client, Slices, String),
+) -> Duration {
     let selection = selection(service);
+    let (slices, is_changed, changed) = (Mutex::new(slices), AtomicBool::new(false), Notify::new());
+    let followed = Followed { service, sink, slices, is_changed, changed };
     loop {
         let started = Instant::now();
         let mut has_begun = false;
@@ -89,18 +132,24 @@ async fn follow_from(
                     has_begun = true;
                     return;
                 }
-                Event::Bookmark(_) => {
-                    backoff.reset();
-                    return;
+                Event::Bookmark(_) => {}
+                Event::Applied(slice) => {
+                    followed.change(|slices| drop(slices.insert(slice.meta().name.clone(), slice)));
                 }
-                Event::Applied(slice) => drop(slices.insert(slice.meta().name.clone(), slice)),
-                Event::Deleted(slice) => drop(slices.remove(&slice.meta().name)),
+                Event::Deleted(slice) => followed.change(|slices| drop(slices.remove(&slice.meta().name))),
             }
             backoff.reset();
-            sink.take_in(endpoints(service, slices.values()));
         };
-        let result = client.watch_of(&selection, &version, each).await;
+        let result = tokio::select! {
+            result = client.watch_of(&selection, &version, each) => result,
+            () = followed.settle() => Ok(()),
+        };
+        // What came last.
+        followed.take_in();
         version = newest;
+        if has_begun {
+            backoff.held(started.elapsed(), pace);
+        }
         match result {
             Err(error) if error.is_gone() => {
                 tracing::info!(source = %format_args!("kubernetes:{service}"), "the watch fell behind: listing again");
@@ -125,42 +174,48 @@ fn endpoints<'s>(service: &KubernetesService, slices: impl Iterator<Item = &'s E
     let mut found = Vec::new();
     // Ports of slices with endpoints, if not one of them is the one that is wanted.
     let mut other_ports = BTreeSet::new();
-    let mut has_port = false;
+    let (mut has_port, mut has_ready) = (false, false);
     for slice in slices {
-        let mut addresses = slice
-            .endpoints
-            .iter()
+        let ready = || {
             // Unknown counts as ready, as the API has it.
-            .filter(|endpoint| endpoint.conditions.ready != Some(false))
-            .filter_map(|endpoint| endpoint.addresses.first()?.parse().ok())
-            .peekable();
-        let ports: BTreeSet<u16> = slice
-            .ports
-            .iter()
-            .filter(|port| match &service.port {
-                EndpointPort::Number(number) => port.port == Some(*number),
-                EndpointPort::Name(name) => port.name.as_deref() == Some(name),
-            })
-            .filter_map(|port| port.port)
-            .collect();
-        has_port |= !ports.is_empty();
-        if ports.is_empty() && addresses.peek().is_some() {
-            other_ports.extend(slice.ports.iter().map(|port| match (port.name.as_deref(), port.port) {
-                (Some(name), Some(number)) if !name.is_empty() => format!("{name} ({number})"),
-                (_, Some(number)) => number.to_string(),
-                (name, None) => format!("{} (without a number)", name.unwrap_or_default()),
-            }));
-        }
-        for ip in addresses {
-            found.extend(ports.iter().map(|&port| Endpoint { host: Host::Ip(ip), port, weight: NonZeroU32::MIN }));
+            slice.endpoints.iter().filter(|endpoint| endpoint.conditions.ready != Some(false))
+        };
+        has_ready |= ready().next().is_some();
+        // A name is unique in a slice.
+        let wanted = slice.ports.iter().find(|port| match &service.port {
+            EndpointPort::Number(number) => port.port == Some(*number),
+            EndpointPort::Name(name) => port.name.as_deref() == Some(name),
+        });
+        let Some(port) = wanted.and_then(|port| port.port).filter(|port| *port != 0) else {
+            if ready().next().is_some() {
+                other_ports.extend(slice.ports.iter().map(|port| match (port.name.as_deref(), port.port) {
+                    (Some(name), Some(number)) if !name.is_empty() => format!("{name} ({number})"),
+                    (_, Some(number)) => number.to_string(),
+                    (name, None) => format!("{} (without a number)", name.unwrap_or_default()),
+                }));
+            }
+            continue;
+        };
+        has_port = true;
+        for endpoint in ready() {
+            if let Some(ip) = endpoint.addresses.first().and_then(|address| address.parse().ok()) {
+                found.push(Endpoint { host: Host::Ip(ip), port, weight: NonZeroU32::MIN });
+            }
         }
     }
-    if !has_port && !other_ports.is_empty() {
-        let ports = other_ports.into_iter().collect::<Vec<_>>().join(", ");
+    if found.is_empty() && has_ready && !has_port {
+        let ports = match other_ports.is_empty() {
+            true => "they have none".to_owned(),
+            false => format!("their ports are {}", other_ports.into_iter().collect::<Vec<_>>().join(", ")),
+        };
         return Err(format!(
-            "no endpoint of the Service {}/{} has the port {}; their ports are {ports}",
+            "no endpoint of the Service {}/{} has the port {}; {ports}",
             service.namespace, service.name, service.port
         ));
+    }
+    if found.is_empty() && has_ready {
+        let KubernetesService { namespace, name, .. } = service;
+        return Err(format!("no endpoint of the Service {namespace}/{name} has an IP address"));
     }
     in_order(found)
 }

@@ -23,6 +23,9 @@ pub(in crate::upstream) type Registries = BTreeMap<Arc<Registry>, Registered>;
 /// Bytes of a response of a registry: more than 10,000 endpoints need.
 pub(super) const MAX_BYTES: usize = 32 << 20;
 
+/// Bytes of a reason in the log and on the admin listener.
+const MAX_WHY: usize = 300;
+
 /// What is known of a service.
 #[derive(Debug)]
 pub(in crate::upstream) struct Registered {
@@ -61,6 +64,15 @@ pub(super) fn in_order(mut endpoints: Vec<Endpoint>) -> Response {
         return Err(format!("the service has {} endpoints; at most {MAX_TARGETS} are taken", endpoints.len()));
     }
     Ok(endpoints)
+}
+
+/// Why a registry cannot be read, as far as it is shown.
+fn shortened(mut why: String) -> String {
+    if why.len() > MAX_WHY {
+        why.truncate(why.floor_char_boundary(MAX_WHY));
+        why.push('…');
+    }
+    why
 }
 
 /// Reads the endpoints of a service once.
@@ -119,6 +131,13 @@ impl Backoff {
         self.stray(pace.after_failures(self.failures))
     }
 
+    /// It went well for so long: longer than the present pause is as good as never failed.
+    pub(super) fn held(&mut self, time: Duration, pace: &Pace) {
+        if self.failures > 0 && time >= pace.after_failures(self.failures) {
+            self.reset();
+        }
+    }
+
     /// Half of a time to all of it.
     pub(super) fn stray(&mut self, pause: Duration) -> Duration {
         pause.mul_f64(0.5 + 0.5 * self.rng.unit())
@@ -158,6 +177,8 @@ impl Upstreams {
                 is_new
             }
             Err(why) => {
+                // It may hold what the registry sent.
+                let why = shortened(why);
                 let kept = known.endpoints.as_ref().map_or(0, Vec::len);
                 if known.status.error.is_none() {
                     tracing::warn!(%source, why, kept, "registry not read, the last good targets stay");

@@ -76,6 +76,16 @@ fn nothing_that_is_ready_is_an_empty_list_and_no_such_port_is_a_mistake() {
     );
     let unnamed = found("80", &[slice(json!([{"name": "", "port": 8080}]), ready)]).unwrap_err();
     assert!(unnamed.ends_with("their ports are 8080"), "{unnamed}");
+    let ready = json!([{"addresses": ["10.1.0.1"]}]);
+    for ports in [json!(null), json!([]), json!([{"name": "web", "port": 0}]), json!([{"name": "web"}])] {
+        let error = found("web", &[slice(ports.clone(), ready.clone())]).unwrap_err();
+        assert!(error.contains("has the port web; "), "{ports}: {error}");
+    }
+    let named = found("web", &[slice(web(), json!([{"addresses": ["orders.example.com"]}]))]).unwrap_err();
+    assert_eq!(named, "no endpoint of the Service shop/orders has an IP address");
+    // Nothing is ready: that is no mistake.
+    let unready = json!([{"addresses": ["10.1.0.1"], "conditions": {"ready": false}}]);
+    assert_eq!(found("web", &[slice(json!([]), unready)]), Ok(Vec::new()));
 }
 
 #[test]

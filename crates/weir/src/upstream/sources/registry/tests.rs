@@ -116,3 +116,20 @@ fn pauses_after_failures_grow_and_differ() {
     one.reset();
     assert!(one.fail(&pace) <= Duration::from_secs(1));
 }
+
+#[test]
+fn what_went_well_for_longer_than_the_pause_ends_it() {
+    let (mut backoff, pace) = (Backoff::new(), Pace::default());
+    (0..5).for_each(|_| drop(backoff.fail(&pace)));
+    backoff.held(Duration::from_secs(3), &pace);
+    assert!(backoff.fail(&pace) > Duration::from_secs(1));
+    backoff.held(Duration::from_secs(60), &pace);
+    assert!(backoff.fail(&pace) <= Duration::from_secs(1));
+}
+
+#[test]
+fn a_reason_is_shown_up_to_a_length() {
+    assert_eq!(shortened("short".to_owned()), "short");
+    let long = shortened("ä".repeat(1000));
+    assert!(long.len() <= MAX_WHY + 4 && long.ends_with("ä…"), "{long}");
+}
