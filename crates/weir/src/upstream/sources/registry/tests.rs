@@ -120,7 +120,9 @@ fn pauses_after_failures_grow_and_differ() {
 #[test]
 fn what_went_well_for_longer_than_the_pause_ends_it() {
     let (mut backoff, pace) = (Backoff::new(), Pace::default());
-    (0..5).for_each(|_| drop(backoff.fail(&pace)));
+    for _ in 0..5 {
+        backoff.fail(&pace);
+    }
     backoff.held(Duration::from_secs(3), &pace);
     assert!(backoff.fail(&pace) > Duration::from_secs(1));
     backoff.held(Duration::from_secs(60), &pace);
