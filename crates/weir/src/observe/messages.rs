@@ -151,10 +151,8 @@ mod tests {
         });
         let text = String::from_utf8(gate.0.0.lock().unwrap().text.clone()).unwrap();
         let numbers: Vec<usize> = text.lines().filter_map(|line| line.parse().ok()).collect();
-        let dropped: usize = text
-            .lines()
-            .filter_map(|line| line.strip_prefix("weir: ")?.split(' ').next()?.parse::<usize>().ok())
-            .sum();
+        let dropped: usize =
+            text.lines().filter_map(|line| line.strip_prefix("weir: ")?.split(' ').next()?.parse::<usize>().ok()).sum();
         assert_eq!(numbers.len() + dropped, 2 * WAITING, "{text}");
         // The thread may take a line, and so make room for one more, at any moment.
         assert!(numbers.is_sorted(), "{text}");
