@@ -83,7 +83,7 @@ fn nothing_that_is_ready_is_an_empty_list_and_no_such_port_is_a_mistake() {
     }
     let named = found("web", &[slice(web(), json!([{"addresses": ["orders.example.com"]}]))]).unwrap_err();
     assert_eq!(named, "no endpoint of the Service shop/orders has an IP address");
-    // Nothing is ready: that is no mistake.
+    // Nothing is ready: the Service has none.
     let unready = json!([{"addresses": ["10.1.0.1"], "conditions": {"ready": false}}]);
     assert_eq!(found("web", &[slice(json!([]), unready)]), Ok(Vec::new()));
 }
