@@ -52,8 +52,7 @@ lint: ## formatting, lints, licences of every language
 conformance: ## conformance of HTTP/2, gRPC, WebSocket and TLS by the published suites, and interoperability (SUITES="h2spec ..." for some)
 	@scripts/conformance $(SUITES)
 
-conformance-kubernetes: ## targets from EndpointSlices, and the conformance suite of the Gateway API against `weir kubernetes` (root and Go; builds a Kubernetes API server once)
-	@scripts/kube targets
+conformance-kubernetes: ## the conformance suite of the Gateway API against `weir kubernetes` (root and Go; builds a Kubernetes API server once)
 	@scripts/kube conformance
 
 bench: ## gauge compares all gateways that are here (BENCHES=NAME for another measurement; needs an idle machine)

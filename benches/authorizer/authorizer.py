@@ -4,7 +4,6 @@ The authorizer is the upstream itself: a call of it is one round trip, from the 
 on the gateway's core: one on the upstream's own core would wake nobody on another. The bar: what is added is at most 1.2 times that round trip.
 """
 
-import argparse
 import statistics
 import sys
 from pathlib import Path
@@ -13,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
 
 import generator
 import record
-from rig import GATEWAY_CORE, LOAD_CORE, Rig, free_port, output, say
+from rig import GATEWAY_CORE, LOAD_CORE, Rig, arguments, free_port, output, say
 
 BAR = 1.2
 PLAN = {"closed": {"users": 1, "duration": "2s"}}
@@ -43,11 +42,7 @@ def measure(rig: Rig, rounds: int) -> dict[str, list[float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--weir", required=True)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--rounds", type=int, default=10)
-    options = parser.parse_args()
+    options = arguments(__doc__, 10)
     rig = Rig(options.weir)
     try:
         found = measure(rig, options.rounds)

@@ -4,6 +4,7 @@ One core for the gateway, the other for the load generator and the upstream. All
 /proc/PID/task/TID/schedstat (nanoseconds on a core), responses from the generator's own count.
 """
 
+import argparse
 import contextlib
 import hashlib
 import os
@@ -102,6 +103,15 @@ class System:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
             self.process = None
+
+
+def arguments(about: str | None, rounds: int) -> argparse.Namespace:
+    """The options of a bench that measures in rounds: the program, where results go, and how many rounds."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--weir", required=True)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--rounds", type=int, default=rounds)
+    return parser.parse_args()
 
 
 def leave(*_: object) -> None:

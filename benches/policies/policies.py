@@ -4,7 +4,6 @@ All gateways run at once and are loaded in turn, in windows of a second, in chan
 medians of the ratios of a round. A round with anything but 2xx is void. Traefik has no API keys: it checks a password in their place.
 """
 
-import argparse
 import base64
 import contextlib
 import hashlib
@@ -18,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
 
 import record
-from rig import GATEWAY_CORE, KEY, Missing, Rig, System, free_port, need, output, say
+from rig import GATEWAY_CORE, KEY, Missing, Rig, System, arguments, free_port, need, output, say
 from table import window
 
 BARS = {"weir": 1.12}
@@ -101,11 +100,7 @@ def measure(pairs: dict[str, list[System]], rounds: int) -> dict[str, list[list[
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--weir", required=True)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--rounds", type=int, default=16)
-    options = parser.parse_args()
+    options = arguments(__doc__, 16)
     rig = Rig(options.weir)
     pairs: dict[str, list[System]] = {}
     try:

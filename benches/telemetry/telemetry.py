@@ -5,7 +5,6 @@ The figures are the medians of the ratios of a round. The collector and the view
 is void: a collector that is slow or away must not cost a request.
 """
 
-import argparse
 import contextlib
 import http.client
 import http.server
@@ -22,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
 
 import record
-from rig import GATEWAY_CORE, LOAD_CORE, Rig, System, free_port, output, say
+from rig import GATEWAY_CORE, LOAD_CORE, Rig, System, arguments, free_port, output, say
 from table import window
 
 TEMPLATE = Path(__file__).with_name("weir.yaml")
@@ -135,11 +134,7 @@ def measure(bare: System, systems: list[System], rounds: int) -> dict[str, list[
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--weir", required=True)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--rounds", type=int, default=24)
-    options = parser.parse_args()
+    options = arguments(__doc__, 24)
     rig = Rig(options.weir)
     helpers: list[multiprocessing.Process] = []
     admins: dict[str, int] = {}

@@ -152,6 +152,7 @@ fn connections_that_have_been_idle_for_the_longest_time_are_closed_first() {
 /// What came while this thread was away is read, whatever time it is by then.
 #[test]
 fn bytes_that_wait_come_before_a_deadline() {
+    const AFTER: Duration = Duration::from_millis(100);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .on_thread_unpark(clock::turn)
@@ -168,7 +169,7 @@ fn bytes_that_wait_come_before_a_deadline() {
             ends.push(far);
             readers.push(tokio::task::spawn_local(async move {
                 clock::refresh();
-                deadline.set(Some(Duration::from_millis(100)));
+                deadline.set(Some(AFTER));
                 let mut byte = [0];
                 let mut reading = std::pin::pin!(near.read(&mut byte));
                 std::future::poll_fn(|cx| match reading.as_mut().poll(cx) {
@@ -180,10 +181,12 @@ fn bytes_that_wait_come_before_a_deadline() {
             }));
         }
         tokio::task::yield_now().await;
+        let set_before = std::time::Instant::now();
         for end in &ends[..99] {
             assert_eq!(end.try_write(b"x").unwrap(), 1);
         }
-        std::thread::sleep(Duration::from_millis(200));
+        // The thread is busy with this until then.
+        testkit::wait::until(testkit::DEADLINE, "the deadlines are over", || set_before.elapsed() > AFTER);
         let mut outcomes = Vec::new();
         for reader in readers {
             outcomes.push(reader.await.unwrap());
