@@ -17,6 +17,9 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// All of them, in their order.
+    pub const ALL: [Fault; 3] = [Fault::Client, Fault::Upstream, Fault::Gateway];
+
     /// Name in logs and metrics.
     pub fn label(self) -> &'static str {
         match self {

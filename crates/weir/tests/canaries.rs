@@ -90,7 +90,20 @@ fn no_secret_is_told_to_anybody() {
     for page in ["metrics", "upstreams", "routes", "config", "limits", "healthz", "cachez"] {
         told.push((page.to_owned(), with_token(&weir, &format!("/{page}")).text().to_owned()));
     }
-    for page in ["session", "live", "overview", "routes", "upstreams", "limits", "caches", "ai", "tls", "config"] {
+    for page in [
+        "session",
+        "live",
+        "overview",
+        "errors",
+        "routes",
+        "upstreams",
+        "drained",
+        "limits",
+        "caches",
+        "ai",
+        "tls",
+        "config",
+    ] {
         let message = with_token(&weir, &format!("/console/api/{page}"));
         assert_eq!(message.status(), 200, "{page}");
         told.push((format!("console {page}"), message.text().to_owned()));

@@ -102,7 +102,8 @@ fn everything(upstream: &str, more: &str) -> String {
     )
 }
 
-const DATA: [&str; 9] = ["live", "overview", "routes", "upstreams", "limits", "caches", "ai", "tls", "config"];
+const DATA: [&str; 11] =
+    ["live", "overview", "errors", "routes", "upstreams", "drained", "limits", "caches", "ai", "tls", "config"];
 
 fn start(more: &str) -> (Upstream, Weir, Viewer) {
     let upstream = Upstream::start(answer::ok("hello"));
@@ -432,4 +433,109 @@ fn a_console_that_others_could_reach_needs_a_token() {
     // Who says nothing about the console has the admin listener as ever.
     let weir = weir().config(file("")).start();
     assert_eq!(weir.admin_get("/metrics").status(), 200);
+}
+
+/// Two targets, the first of which a test drains.
+fn two() -> ([Upstream; 2], Weir, Viewer) {
+    let upstreams = [Upstream::start(answer::ok("one")), Upstream::start(answer::ok("two"))];
+    let config = format!(
+        "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nworkers: 2\nupstreams:\n  app: {{targets: [{}, {}], retry: none}}\n\
+         routes:\n  - {{name: all, match: {{path: /*}}, upstream: app}}\n",
+        upstreams[0].url(),
+        upstreams[1].url()
+    );
+    let weir = weir().config(config).start();
+    let viewer = Viewer::of(&weir);
+    (upstreams, weir, viewer)
+}
+
+#[test]
+fn a_target_is_drained_and_undrained_while_requests_come() {
+    let (upstreams, weir, viewer) = two();
+    let target = upstreams[0].socket_addr().to_string();
+    let act = |action: &str| viewer.act("targets", json!({ "upstream": "app", "target": target, "action": action }));
+    let drained = act("drain");
+    assert_eq!(drained.status(), 200, "{}", drained.text());
+    let drained: Value = serde_json::from_str(drained.text()).unwrap();
+    assert_eq!(drained, json!({ "upstream": "app", "target": target, "action": "drain", "state": "drained" }));
+    // Requests that workers had picked before may still arrive; from now on there are none.
+    let served: Vec<String> = (0..40).map(|_| weir.get("/x").text().to_owned()).collect();
+    assert!(served.iter().all(|body| body == "two"), "{served:?}");
+    let noted = viewer.json("drained");
+    assert_eq!((&noted["drained"][0]["target"], noted["drained"].as_array().unwrap().len()), (&json!(target), 1));
+    assert!(viewer.json("overview")["problems"].to_string().contains("is drained by an operator"));
+    let metrics = weir.admin_get("/metrics");
+    let line = format!("upstream_target_drained{{upstream=\"app\",target=\"{target}\"}} 1");
+    assert!(metrics.text().lines().any(|found| found == line), "{}", metrics.text());
+    // A reload does not undo it.
+    assert_eq!(viewer.act("reload", json!({})).status(), 200);
+    assert_eq!(viewer.json("drained")["drained"].as_array().unwrap().len(), 1);
+    // Nothing is left: refused, not sent to a target that somebody works on.
+    let other = upstreams[1].socket_addr().to_string();
+    assert_eq!(viewer.ask("POST", &format!("/upstreams/app/targets/{other}/drain"), &[], "").status(), 200);
+    assert_eq!(weir.get("/x").status(), 503);
+    assert_eq!(viewer.ask("POST", &format!("/upstreams/app/targets/{other}/undrain"), &[], "").status(), 200);
+    assert_eq!(act("undrain").status(), 200);
+    wait::until(DEADLINE, "both serve", || weir.get("/x").text() == "one");
+    assert_eq!(viewer.json("drained")["drained"], json!([]));
+}
+
+#[test]
+fn actions_on_targets_that_make_no_sense_change_nothing() {
+    let (upstreams, weir, viewer) = two();
+    let target = upstreams[0].socket_addr().to_string();
+    for (status, path, says) in [
+        (404, format!("/upstreams/nobody/targets/{target}/drain"), "No upstream is named `nobody`."),
+        (404, "/upstreams/app/targets/127.0.0.1:1/drain".into(), "no target with the address"),
+        (404, "/upstreams/app/targets/unix:%2Fx/drain".into(), "unix:/x"),
+        (400, format!("/upstreams/app/targets/{target}/kill"), "There is no action `kill`"),
+        (400, format!("/upstreams/app/targets/{target}/eject"), "a number from 1 to 86400"),
+        (400, format!("/upstreams/app/targets/{target}/eject?seconds=0"), "a number from 1 to 86400"),
+        (400, format!("/upstreams/app/targets/{target}/eject?seconds=1h"), "no query of an action"),
+        (400, format!("/upstreams/app/targets/{target}/drain?seconds=5"), "has no `seconds`"),
+        (409, format!("/upstreams/app/targets/{target}/reset-breaker"), "has no breaker"),
+    ] {
+        let refused = viewer.ask("POST", &path, &[], "");
+        assert_eq!(refused.status(), status, "{path}: {}", refused.text());
+        assert!(refused.text().contains(says), "{path}: {}", refused.text());
+    }
+    assert_eq!(viewer.get(&format!("/upstreams/app/targets/{target}/drain")).status(), 405);
+    assert_eq!(viewer.act("targets", json!({ "upstream": "app" })).status(), 400);
+    let forged =
+        viewer.ask("POST", &format!("/upstreams/app/targets/{target}/drain"), &[("Origin", "http://evil")], "");
+    assert_eq!(forged.status(), 403, "{}", forged.text());
+    assert_eq!(viewer.json("drained")["drained"], json!([]));
+    let eject = viewer.ask("POST", &format!("/upstreams/app/targets/{target}/eject?seconds=600"), &[], "");
+    assert!(eject.text().contains("\"state\":\"ejected\""), "{}", eject.text());
+    assert_eq!(viewer.ask("POST", &format!("/upstreams/app/targets/{target}/readmit"), &[], "").status(), 200);
+    let log =
+        weir.wait_for_line("the log", |line| line.contains("an operator acted on a target").then(|| line.to_owned()));
+    assert!(log.contains(&target), "{log}");
+}
+
+#[test]
+fn the_last_failures_are_shown_by_fault_and_without_secrets() {
+    let dead = "http://127.0.0.1:1";
+    let weir = weir()
+        .config(format!(
+            "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nupstreams:\n  dead: {{targets: [{dead}], retry: none}}\n\
+             routes:\n  - {{name: all, match: {{path: /dead}}, upstream: dead}}\n"
+        ))
+        .start();
+    let viewer = Viewer::of(&weir);
+    assert_eq!(viewer.json("errors"), json!({ "errors": [], "titles": {} }));
+    assert_eq!(weir.get("/dead?token=canary-query&x=1").status(), 502);
+    // A flood of what clients do wrong does not push it out.
+    for number in 0..300 {
+        assert_eq!(weir.get(&format!("/nothing/{number}")).status(), 404);
+    }
+    let shown = viewer.json("errors");
+    let errors = shown["errors"].as_array().unwrap();
+    let of = |fault: &str| errors.iter().filter(|error| error["fault"] == fault).collect::<Vec<_>>();
+    let [upstream] = *of("upstream") else { panic!("{errors:?}") };
+    assert_eq!((&upstream["reason"], &upstream["route"]), (&json!("connect_failed"), &json!("all")));
+    assert_eq!((&upstream["path"], &upstream["attempts"]), (&json!("/dead"), &json!(1)));
+    assert_eq!(shown["titles"]["connect_failed"], "The upstream cannot be reached");
+    assert!(!of("client").is_empty() && of("client").len() <= 100, "{}", errors.len());
+    assert!(!shown.to_string().contains("canary"), "{shown}");
 }

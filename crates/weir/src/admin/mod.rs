@@ -8,6 +8,7 @@ mod console;
 mod problem;
 mod purge;
 mod routes;
+mod targets;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -26,7 +27,7 @@ use crate::observe::Metrics;
 use crate::policy::cache::purge::{Purge, PurgeError};
 use crate::policy::limit::{BadQuestion, Question};
 use crate::redis::Redis;
-use crate::upstream::UpstreamSnapshot;
+use crate::upstream::{ActError, TargetAction, UpstreamSnapshot};
 
 /// What the admin listener needs of the rest of the process. Called on the control thread, so nothing may block for
 /// long.
@@ -35,6 +36,11 @@ pub trait Control: Send + Sync + 'static {
     fn metrics(&self) -> &Metrics;
     /// State of all upstreams of the configuration in force, for `/upstreams` and `/healthz`.
     fn upstreams(&self) -> Vec<UpstreamSnapshot>;
+    /// Does something to a target of an upstream.
+    ///
+    /// # Errors
+    /// When there is no such target.
+    fn act_on_target(&self, upstream: &str, target: &str, action: TargetAction) -> Result<(), ActError>;
     /// The Redis of the configuration in force, for `/healthz`; none when it names none.
     fn redis(&self) -> Option<Arc<Redis>> {
         None

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
 use super::console::{self, Console};
-use super::{Control, ReloadError, problem, purge, write_cachez, write_healthz};
+use super::{Control, ReloadError, problem, purge, targets, write_cachez, write_healthz};
 use crate::observe::metrics::Format;
 use crate::policy::limit::{BadQuestion, Question};
 
@@ -22,6 +22,7 @@ weir, admin listener
 GET  /console/   what runs, for a browser
 GET  /metrics    counts for Prometheus; OpenMetrics when Accept names it
 GET  /upstreams  state of every target, as JSON
+POST /upstreams/NAME/targets/ADDRESS/ACTION  drain, undrain, eject?seconds=N, readmit or reset-breaker
 GET  /routes     routes in the order of the file, as JSON
 GET  /config     the configuration in force, as YAML, secrets blanked
 GET  /limits     rate limits; with ?key=VALUE (and &limit=NAME) what that key has left. DELETE forgets what it was charged
@@ -36,6 +37,7 @@ POST /reload     read the configuration again; the one in force stays when it is
 pub(super) fn router(control: Arc<dyn Control>, console: Arc<Console>) -> Router {
     let guarded = Router::new()
         .route("/upstreams", get(upstreams))
+        .route("/upstreams/{upstream}/targets/{target}/{action}", post(targets::act))
         .route("/routes", get(routes))
         .route("/config", get(config))
         .route("/limits", get(limits).delete(reset_limits))

@@ -36,6 +36,10 @@ impl Control for Process {
         self.upstreams.snapshot()
     }
 
+    fn act_on_target(&self, upstream: &str, target: &str, action: TargetAction) -> Result<(), ActError> {
+        self.upstreams.act(upstream, target, action)
+    }
+
     fn routes(&self) -> Value {
         json!([{ "name": "infer" }])
     }
@@ -173,10 +177,10 @@ fn the_index_names_every_page() {
     let pages =
         index.text().lines().filter_map(|line| line.split_ascii_whitespace().nth(1).filter(|p| p.starts_with('/')));
     let pages: Vec<&str> = pages.collect();
-    assert_eq!(pages.len(), 12);
+    assert_eq!(pages.len(), 13);
     for page in pages {
         let expected = match page {
-            "/reload" => 405,
+            "/reload" | "/upstreams/NAME/targets/ADDRESS/ACTION" => 405,
             "/cachez" => 404,
             "/cache/purge" => 405,
             _ => 200,

@@ -11,6 +11,7 @@ use crate::client::downstream::Downstream;
 use crate::error::{Error, Reason};
 use crate::observe::traces::Finished;
 use crate::observe::{Line, Record};
+use crate::policy::ai::metrics::End;
 use crate::runtime::clock;
 use crate::worker::{Scratch, Worker};
 
@@ -139,57 +140,76 @@ impl Exchange<'_> {
             let pair = self.snapshot.generation.ai.pair(ai.model_id, ai.candidate);
             pair.request(&ai.counted(route, ai_end));
         }
-        if let Some(writer) = &mut *self.worker.log.borrow_mut()
-            && writer.wants(self.log.status, self.log.grpc_status, total_ns)
-        {
+        let worker = self.worker;
+        let mut failures = match self.log.error {
+            Some(error) => {
+                let mut notes = worker.failures.borrow_mut();
+                notes.wants(error.reason.fault(), ended_ns).then_some((notes, error.reason.fault()))
+            }
+            None => None,
+        };
+        let mut writer = worker.log.borrow_mut();
+        let is_logged =
+            writer.as_mut().is_some_and(|writer| writer.wants(self.log.status, self.log.grpc_status, total_ns));
+        if failures.is_some() || is_logged {
             self.ensure_request_id();
-            let log = &self.log;
-            let config = self.snapshot.config();
-            let buf = self.down.buffer.whole();
-            let request = &self.scratch.request;
-            let route = self.route.map(|route| &config.routes[route.0]);
-            let choice =
-                self.route.and_then(|route| self.snapshot.routes[route.0].choices.get(log.slot.wrapping_sub(1)));
-            let would_refuse =
-                self.scratch.limits.would_refuse().and_then(|index| self.snapshot.limits.shared.get(index));
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            writer.line(&Line {
-                time_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
-                protocol: self.down.stream.protocol().unwrap_or(request.version.text()),
-                client: self.down.client.address,
-                method: request.method_name.of_buf(buf),
-                host: request.authority.map(|authority| authority.of_buf(buf)),
-                path: request.path.of_buf(buf),
-                query: request.query.map(|query| query.of_buf(buf)),
-                status: log.status,
-                grpc_status: log.grpc_status,
-                route: route.map(|route| &*route.name),
-                upstream: choice.map(|choice| &*config.upstreams[choice.upstream.0].name),
-                target: Some(&*self.scratch.logged_target).filter(|target| !target.is_empty()),
-                request_bytes: record.request_bytes,
-                response_bytes: record.response_bytes,
-                duration_ns: total_ns,
-                upstream_ns: log.upstream_ns,
-                queue_ns: Some(log.queue_ns).filter(|ns| *ns > 0),
-                request_id: &self.scratch.request_id,
-                user_agent: request.fields.first(Known::UserAgent, buf),
-                referer: request.fields.first(Known::Referer, buf),
-                error: log.error,
-                consumer: self.identity.as_deref().and_then(|who| who.consumer.as_deref()),
-                attempts: log.attempts,
-                fallback: self.ai.as_ref().map_or(log.fell_back, |ai| ai.fallback),
-                cache: log.cache,
-                auth: log.auth,
-                auth_detail: log.auth_detail,
-                would_refuse: would_refuse
-                    .map(|limit| &*limit.spec.name)
-                    .or_else(|| self.ai.as_ref()?.would_refuse.as_deref()),
-                trace: self.scratch.trace.own(),
-                violations: &self.violations,
-                ai: self.ai.as_deref().map(|ai| ai.logged(ai_end)),
-                tls: self.down.client.tls.as_deref().map(|tls| &tls.session),
-                proxied: self.down.client.proxied.as_deref(),
-            });
+            let line = self.line(&record, ai_end);
+            if let Some(writer) = writer.as_mut().filter(|_| is_logged) {
+                writer.line(&line);
+            }
+            if let Some((notes, fault)) = &mut failures {
+                notes.note(*fault, &line);
+            }
+        }
+    }
+
+    /// The line of the access log.
+    #[inline(always)]
+    fn line(&self, record: &Record, ai_end: End) -> Line<'_> {
+        let log = &self.log;
+        let config = self.snapshot.config();
+        let buf = self.down.buffer.whole();
+        let request = &self.scratch.request;
+        let route = self.route.map(|route| &config.routes[route.0]);
+        let choice = self.route.and_then(|route| self.snapshot.routes[route.0].choices.get(log.slot.wrapping_sub(1)));
+        let would_refuse = self.scratch.limits.would_refuse().and_then(|index| self.snapshot.limits.shared.get(index));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Line {
+            time_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+            protocol: self.down.stream.protocol().unwrap_or(request.version.text()),
+            client: self.down.client.address,
+            method: request.method_name.of_buf(buf),
+            host: request.authority.map(|authority| authority.of_buf(buf)),
+            path: request.path.of_buf(buf),
+            query: request.query.map(|query| query.of_buf(buf)),
+            status: log.status,
+            grpc_status: log.grpc_status,
+            route: route.map(|route| &*route.name),
+            upstream: choice.map(|choice| &*config.upstreams[choice.upstream.0].name),
+            target: Some(&*self.scratch.logged_target).filter(|target| !target.is_empty()),
+            request_bytes: record.request_bytes,
+            response_bytes: record.response_bytes,
+            duration_ns: record.total_ns,
+            upstream_ns: log.upstream_ns,
+            queue_ns: Some(log.queue_ns).filter(|ns| *ns > 0),
+            request_id: &self.scratch.request_id,
+            user_agent: request.fields.first(Known::UserAgent, buf),
+            referer: request.fields.first(Known::Referer, buf),
+            error: log.error,
+            consumer: self.identity.as_deref().and_then(|who| who.consumer.as_deref()),
+            attempts: log.attempts,
+            fallback: self.ai.as_ref().map_or(log.fell_back, |ai| ai.fallback),
+            cache: log.cache,
+            auth: log.auth,
+            auth_detail: log.auth_detail,
+            would_refuse: would_refuse
+                .map(|limit| &*limit.spec.name)
+                .or_else(|| self.ai.as_ref()?.would_refuse.as_deref()),
+            trace: self.scratch.trace.own(),
+            violations: &self.violations,
+            ai: self.ai.as_deref().map(|ai| ai.logged(ai_end)),
+            tls: self.down.client.tls.as_deref().map(|tls| &tls.session),
+            proxied: self.down.client.proxied.as_deref(),
         }
     }
 

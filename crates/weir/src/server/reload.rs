@@ -28,7 +28,7 @@ use crate::redis::Redis;
 use crate::route::{Table, describe};
 use crate::runtime::fingerprint::Fingerprint;
 use crate::runtime::lock::lock;
-use crate::upstream::{Resolved, Resolver, UpstreamSnapshot, Upstreams};
+use crate::upstream::{ActError, Resolved, Resolver, TargetAction, UpstreamSnapshot, Upstreams};
 use crate::worker::Worker;
 use crate::worker::shared::{Message, Shared};
 use crate::worker::snapshot::Generation;
@@ -468,6 +468,10 @@ impl Control for Controller {
 
     fn upstreams(&self) -> Vec<UpstreamSnapshot> {
         self.shared.generation().upstreams.snapshot()
+    }
+
+    fn act_on_target(&self, upstream: &str, target: &str, action: TargetAction) -> Result<(), ActError> {
+        self.shared.generation().upstreams.act(upstream, target, action)
     }
 
     fn redis(&self) -> Option<Arc<Redis>> {

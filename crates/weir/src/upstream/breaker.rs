@@ -136,6 +136,14 @@ impl Breaker {
         }
     }
 
+    /// Closes it, with an empty window, whatever it was: who knows that the target works need not wait for a probe. Requests that are under
+    /// way are not counted.
+    pub(super) fn reset(&self) {
+        let close = |word| Some(pack(CLOSED, epoch(word).wrapping_add(1), 0));
+        let _ = self.state.fetch_update(Ordering::AcqRel, Ordering::Relaxed, close);
+        self.window.clear();
+    }
+
     /// State as shown to people.
     pub(super) fn state(&self, now: Moment) -> BreakerState {
         let word = self.state.load(Ordering::Relaxed);

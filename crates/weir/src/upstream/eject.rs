@@ -49,9 +49,9 @@ impl Ejector {
     }
 }
 
-/// Out for either reason: what active checks took out must not be doubled by passive ejection.
+/// Out for any reason: what active checks or an operator took out must not be doubled by passive ejection.
 fn is_out(target: &Target, now: Moment) -> bool {
-    target.state.ejected(now) || target.state.health() == Health::Unhealthy
+    target.state.ejected(now) || target.state.health() == Health::Unhealthy || target.state.is_drained()
 }
 
 /// How many of `targets` may be out at once: the share, rounded down. A sole target is never ejected unless the share is 100 %.

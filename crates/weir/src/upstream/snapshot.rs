@@ -82,6 +82,8 @@ pub struct TargetSnapshot {
     pub ejections: u64,
     /// Until the ejection ends; null when it is not ejected.
     pub ejected_for_ms: Option<u64>,
+    /// How long ago an operator drained it; null when nobody did.
+    pub drained_ms: Option<u64>,
     /// State of the breaker; null without one.
     pub breaker: Option<BreakerState>,
     /// How often the breaker opened, since the start.
@@ -129,6 +131,8 @@ pub enum TargetCondition {
     Ready,
     /// It does not until one ends: `max_in_flight`.
     Full,
+    /// An operator drained it: no new requests.
+    Drained,
     /// Active checks failed.
     Unhealthy,
     /// The breaker holds requests back.
@@ -313,7 +317,9 @@ impl Upstream {
 fn snapshot(set: &TargetSet, target: &Target, now: Moment) -> TargetSnapshot {
     let state = &target.state;
     let breaker = target.breaker.as_ref();
-    let condition = if state.health() == Health::Unhealthy {
+    let condition = if state.is_drained() {
+        TargetCondition::Drained
+    } else if state.health() == Health::Unhealthy {
         TargetCondition::Unhealthy
     } else if breaker.is_some_and(|breaker| !breaker.admits(now)) {
         TargetCondition::BreakerOpen
@@ -341,6 +347,7 @@ fn snapshot(set: &TargetSet, target: &Target, now: Moment) -> TargetSnapshot {
         failures: Failures(FailureKind::ALL.map(|kind| state.failures(kind))),
         consecutive_failures: state.consecutive_failures(),
         ejections: state.ejections(),
+        drained_ms: state.drained_since().map(|since| now.since(since).as_millis() as u64),
         ejected_for_ms: state.ejected(now).then(|| state.ejected_until().since(now).as_millis() as u64),
         breaker: breaker.map(|breaker| breaker.state(now)),
         breaker_opened: state.breaker_opened(),

@@ -149,9 +149,12 @@ impl Target {
         self.token.as_ref()
     }
 
-    /// Healthy as far as active checks know, and not held back by its breaker. Ejection is checked separately, since it may be overruled.
+    /// Healthy as far as active checks know, not drained, and not held back by its breaker. Ejection is checked separately, since it may be
+    /// overruled.
     pub(super) fn alive(&self, now: Moment) -> bool {
-        self.state.health() != Health::Unhealthy && self.breaker.as_ref().is_none_or(|breaker| breaker.admits(now))
+        self.state.health() != Health::Unhealthy
+            && !self.state.is_drained()
+            && self.breaker.as_ref().is_none_or(|breaker| breaker.admits(now))
     }
 }
 
@@ -206,6 +209,8 @@ struct Condition {
     ejected_until_us: AtomicU64,
     /// Since when it is back (or new): slow start counts from here. 0: from the start of the process.
     back_since_us: AtomicU64,
+    /// Since when an operator keeps requests away; 0 if nobody does.
+    drained_since_us: AtomicU64,
 }
 
 /// Counts and the last probe, for people and metrics.
@@ -238,6 +243,7 @@ impl TargetState {
                 consecutive_failures: AtomicU32::new(0),
                 ejected_until_us: AtomicU64::new(0),
                 back_since_us: AtomicU64::new(since.as_micros()),
+                drained_since_us: AtomicU64::new(0),
             },
             record: Record::default(),
         }
@@ -302,6 +308,38 @@ impl TargetState {
         self.condition.ejected_until_us.store(until, Ordering::Relaxed);
         self.condition.back_since_us.store(until, Ordering::Relaxed);
         self.record.ejections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Ends an ejection, and what the next failure would lead to another one for.
+    pub(super) fn readmit(&self, now: Moment) {
+        self.condition.ejected_until_us.store(0, Ordering::Relaxed);
+        self.condition.back_since_us.store(now.as_micros(), Ordering::Relaxed);
+        self.clear_failures();
+    }
+
+    pub(super) fn is_drained(&self) -> bool {
+        self.condition.drained_since_us.load(Ordering::Relaxed) != 0
+    }
+
+    /// Since when an operator keeps requests away.
+    pub(super) fn drained_since(&self) -> Option<Moment> {
+        let since = self.condition.drained_since_us.load(Ordering::Relaxed);
+        (since != 0).then(|| Moment::from_micros(since))
+    }
+
+    /// Keeps requests away from now on, if nobody does yet.
+    pub(super) fn drain(&self, now: Moment) {
+        let since = now.as_micros().max(1);
+        let _ = self.condition.drained_since_us.compare_exchange(0, since, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Lets requests go there again. False if nobody kept them away.
+    pub(super) fn undrain(&self, now: Moment) -> bool {
+        let was_drained = self.condition.drained_since_us.swap(0, Ordering::Relaxed) != 0;
+        if was_drained {
+            self.set_back_since(now);
+        }
+        was_drained
     }
 
     /// Since when it is back; in the future while it is ejected.

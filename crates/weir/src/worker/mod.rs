@@ -15,6 +15,7 @@ use ::http2::hpack::SensitiveNames;
 use h1::{RequestHead, ResponseHead};
 
 use crate::io::buffer::Buffers;
+use crate::observe::access_log::Notes;
 use crate::observe::{Recorder, Shard, Trace, Writer};
 use crate::policy::cache::lookup::KeyScratch;
 use crate::policy::compress;
@@ -60,6 +61,8 @@ pub struct Worker {
     pub metrics: Shard,
     /// This worker's access log.
     pub log: RefCell<Option<Writer>>,
+    /// This worker's notes of failures, for the console.
+    pub failures: RefCell<Notes>,
     /// This worker's recorder of traces.
     pub traces: RefCell<Option<Recorder>>,
     /// Once set, every response is its connection's last.
@@ -140,6 +143,7 @@ impl Worker {
             me: me.clone(),
             index,
             log: RefCell::new(shared.access_log().map(|log| log.worker())),
+            failures: RefCell::new(shared.metrics().recent_failures().worker()),
             traces: RefCell::new(shared.traces().map(|traces| traces.worker())),
             shared,
             snapshot: RefCell::new(Rc::new(snapshot)),

@@ -10,7 +10,7 @@ import { chromium } from 'playwright-core';
 
 import { MARKUP, SECRETS, configuration, startGateway, startService, until } from './gateway.js';
 
-const PAGES = { overview: 'Overview', routes: 'Routes', upstreams: 'Upstreams', limits: 'Limits', caches: 'Caches', ai: 'AI', tls: 'TLS', config: 'Configuration' };
+const PAGES = { overview: 'Overview', errors: 'Errors', routes: 'Routes', upstreams: 'Upstreams', limits: 'Limits', caches: 'Caches', ai: 'AI', tls: 'TLS', config: 'Configuration' };
 const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 const WIDE = { width: 1280, height: 900 };
 const NARROW = { width: 360, height: 740 };
@@ -281,4 +281,30 @@ test('with a token: login, read-only, logout, and a gateway that is started anew
   await page.getByText('no connection').waitFor();
   guarded = await startGateway(text(new URL(guarded.console).host));
   await page.getByRole('heading', { name: 'Log in' }).waitFor();
+});
+
+test('an operator drains a target, sees it on every page, and undoes it', async (t) => {
+  const other = await startGateway(configuration(service.port));
+  t.after(() => other.stop());
+  const page = await open(t, { url: other.console });
+  await go(page, 'upstreams');
+  const row = page.locator('tr', { has: page.locator('th', { hasText: `127.0.0.1:${service.port}` }) }).first();
+  page.once('dialog', (dialog) => dialog.dismiss());
+  await row.getByRole('button', { name: /^Drain/ }).click();
+  await page.getByText('Nothing was done.').waitFor();
+  page.once('dialog', (dialog) => dialog.accept());
+  await row.getByRole('button', { name: /^Drain/ }).click();
+  await row.getByText('drained', { exact: true }).waitFor();
+  assert.equal((await fetch(`${other.url}/orders/1`)).status, 503);
+  for (const id of Object.keys(PAGES)) {
+    await go(page, id);
+    await page.locator('#note').getByText('Drained by an operator').waitFor();
+  }
+  await go(page, 'errors');
+  await page.locator('#live').getByText('/orders/1').waitFor();
+  await go(page, 'upstreams');
+  await row.getByRole('button', { name: /^Undrain/ }).click();
+  await row.getByText('ready', { exact: true }).waitFor();
+  await until('no note', async () => (await page.locator('#note').textContent()) === '');
+  assert.equal((await fetch(`${other.url}/orders/1`)).status, 200);
 });

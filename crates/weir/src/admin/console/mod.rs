@@ -62,6 +62,8 @@ pub(super) fn router(console: Arc<Console>) -> Router {
         .route("/overview", get(pages::overview))
         .route("/routes", get(pages::routes))
         .route("/upstreams", get(pages::upstreams))
+        .route("/drained", get(pages::drained))
+        .route("/errors", get(pages::errors))
         .route("/limits", get(pages::limits))
         .route("/caches", get(pages::caches))
         .route("/ai", get(pages::ai))
@@ -71,6 +73,7 @@ pub(super) fn router(console: Arc<Console>) -> Router {
     let actions = Router::new()
         .route("/reload", post(actions::reload))
         .route("/purge", post(actions::purge))
+        .route("/targets", post(actions::act_on_target))
         .route("/limits/reset", post(actions::reset_limits))
         .route_layer(middleware::from_fn_with_state(console.clone(), access::require_action));
     let api = data

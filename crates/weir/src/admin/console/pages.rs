@@ -12,11 +12,12 @@ use sha2::{Digest, Sha256};
 use super::{Console, ProcessState, Shared, without_excerpts};
 use crate::admin::routes::{json as response, limits_of};
 use crate::admin::{problem, write_cachez};
+use crate::error::Reason;
 use crate::observe::clock::unix_ms;
 use crate::observe::metrics::{Counts, Durations, NONE, Traffic};
 use crate::policy::limit::Question;
 use crate::redis::Purpose;
-use crate::upstream::TargetCondition;
+use crate::upstream::{TargetCondition, UpstreamSnapshot};
 
 /// Certificates that end sooner are a problem.
 const SOON: Duration = Duration::from_secs(14 * 86_400);
@@ -104,6 +105,7 @@ fn condition(condition: TargetCondition) -> &'static str {
     match condition {
         TargetCondition::Ready => "is ready",
         TargetCondition::Full => "is at max_in_flight",
+        TargetCondition::Drained => "is drained by an operator",
         TargetCondition::Unhealthy => "is unhealthy",
         TargetCondition::BreakerOpen => "has an open breaker",
         TargetCondition::Ejected => "is ejected",
@@ -131,6 +133,28 @@ fn with_traffic(traffic: &Traffic) -> Value {
 pub(super) async fn upstreams(State(console): Shared) -> Response {
     let counts = by_name(console.control.metrics().upstream_counts());
     document(&json!({ "upstreams": console.control.upstreams(), "counts": counts }))
+}
+
+/// What operators keep requests away from: shown on every page, so that nobody forgets it.
+pub(super) async fn drained(State(console): Shared) -> Response {
+    let of = |upstream: UpstreamSnapshot| {
+        let name = upstream.name;
+        let drained = upstream.targets.into_iter().filter_map(move |target| {
+            Some(json!({ "upstream": name, "target": target.address, "ms": target.drained_ms? }))
+        });
+        drained.collect::<Vec<_>>()
+    };
+    let drained: Vec<Value> = console.control.upstreams().into_iter().flat_map(of).collect();
+    document(&json!({ "drained": drained }))
+}
+
+/// The last requests that were not served, as the access log has them, and what their reasons mean.
+pub(super) async fn errors(State(console): Shared) -> Response {
+    let lines = console.control.metrics().recent_failures().lines();
+    let errors: Vec<Value> = lines.iter().filter_map(|line| serde_json::from_slice(line).ok()).collect();
+    let titles = Reason::ALL.iter().filter(|reason| errors.iter().any(|error| error["reason"] == reason.label()));
+    let titles: Map<String, Value> = titles.map(|reason| (reason.label().to_owned(), reason.title().into())).collect();
+    document(&json!({ "errors": errors, "titles": titles }))
 }
 
 fn by_name(counts: Vec<(Arc<str>, Counts)>) -> Value {

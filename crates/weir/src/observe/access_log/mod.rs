@@ -12,6 +12,7 @@ mod combined;
 mod form;
 mod json;
 mod line;
+mod recent;
 mod sink;
 mod syslog;
 mod template;
@@ -23,6 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 pub use line::{Call, Line};
+pub use recent::{Notes, Recent};
 
 use super::clock::{Rfc3339, unix_ms};
 use super::metrics::{Exposition, Metrics};

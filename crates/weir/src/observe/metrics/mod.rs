@@ -81,6 +81,7 @@ struct Process {
     /// Milliseconds since the Unix epoch.
     last_reload: AtomicU64,
     access_log: Arc<access_log::Stats>,
+    recent_failures: Arc<access_log::Recent>,
     sources: Mutex<Vec<Arc<dyn Source>>>,
 }
 
@@ -118,6 +119,7 @@ impl Metrics {
             last_reload_refused: AtomicBool::new(false),
             last_reload: AtomicU64::new(unix_ms(started_at)),
             access_log: Arc::default(),
+            recent_failures: Arc::default(),
             sources: Mutex::default(),
         }))
     }
@@ -174,6 +176,11 @@ impl Metrics {
     /// Counts of the access log.
     pub(super) fn access_log(&self) -> &Arc<access_log::Stats> {
         &self.0.access_log
+    }
+
+    /// The last requests that were not served.
+    pub fn recent_failures(&self) -> &Arc<access_log::Recent> {
+        &self.0.recent_failures
     }
 
     /// The whole exposition; requested by a scrape.

@@ -44,7 +44,7 @@ pub(super) fn each<'a, V: Into<super::Value>>(
 fn of_targets(targets: &[(&str, &TargetSnapshot)], out: &mut Exposition<'_>) -> fmt::Result {
     out.gauge(
         "upstream_target_ready",
-        "1 when the target gets requests; 0 when it is full, unhealthy, ejected or behind an open breaker",
+        "1 when the target gets requests; 0 when it is full, unhealthy, ejected, drained or behind an open breaker",
         each(targets, |t| Some(t.state == TargetCondition::Ready)),
     )?;
     out.gauge(
@@ -56,6 +56,11 @@ fn of_targets(targets: &[(&str, &TargetSnapshot)], out: &mut Exposition<'_>) -> 
         "upstream_target_ejected",
         "1 while the target is ejected",
         each(targets, |t| Some(t.ejected_for_ms.is_some())),
+    )?;
+    out.gauge(
+        "upstream_target_drained",
+        "1 while an operator keeps requests away from the target",
+        each(targets, |t| Some(t.drained_ms.is_some())),
     )?;
     out.gauge("upstream_target_in_flight", "Requests in flight", each(targets, |t| Some(u64::from(t.in_flight))))?;
     out.gauge(

@@ -244,9 +244,18 @@ fn the_books_balance_in_memory() {
 #[test]
 #[ignore = "`make books`: a million calls"]
 fn the_books_of_a_million_calls_balance() {
-    let calls = std::env::var("BOOKS_CALLS").map_or(1_000_000, |text| text.parse().expect("BOOKS_CALLS is a number"));
+    sums(std::env::var("BOOKS_CALLS").map_or(1_000_000, |text| text.parse().expect("BOOKS_CALLS is a number")));
+}
+
+/// The same with few of them, so that it cannot break unnoticed.
+#[test]
+fn the_sums_of_the_metrics_balance() {
+    sums(500);
+}
+
+fn sums(calls: usize) {
     let redis = Redis::start();
-    let books = Books::open(Some(&redis), |yaml| yaml.replace("access_log: {path: stdout}", "access_log: off"));
+    let books = Books::open(Some(&redis), |yaml| yaml.replace("access_log: {path: stdout}", "access_log: none"));
     books.trade(calls);
     let is_slow = |labels: &str| labels.contains("model=\"slow\"");
     let all = |name: &str, wanted: &dyn Fn(&str) -> bool| -> u64 {

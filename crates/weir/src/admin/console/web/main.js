@@ -1,7 +1,7 @@
 // Which page is shown, and how it is kept up to date.
 
-import { Refused, loadSession, post } from './api.js';
-import { el, patch } from './dom.js';
+import { Refused, get, loadSession, post } from './api.js';
+import { duration, el, patch } from './dom.js';
 import { pages } from './pages.js';
 
 const $ = (id) => document.getElementById(id);
@@ -11,6 +11,8 @@ const SECONDS = 2;
 let session = null;
 let page = null;
 let live = null;
+/** What operators keep requests away from, on every page. */
+let note = null;
 let timer = 0;
 /** What was shown last, to tell rates. */
 let before = null;
@@ -25,8 +27,9 @@ async function refresh() {
   clearTimeout(timer);
   const shown = page;
   try {
-    const data = await shown.load();
+    const [data, { drained }] = await Promise.all([shown.load(), get('drained')]);
     if (shown !== page) return;
+    patch(note, drainedNote(drained));
     const at = performance.now();
     const content = shown.view(data, before?.data, before && (at - before.at) / 1000);
     patch(live, el('div', { id: 'live' }, [content].flat(Infinity)));
@@ -39,6 +42,12 @@ async function refresh() {
     if (!(error instanceof Refused || error instanceof TypeError)) throw error;
   }
   schedule();
+}
+
+function drainedNote(drained) {
+  const one = ({ upstream, target, ms }) => `${target} of ${upstream} for ${duration(ms / 1000)}`;
+  const text = drained.length > 0 && el('p', { class: 'note' }, el('a', { href: '#/upstreams' }, 'Drained by an operator'), `: ${drained.map(one).join(', ')}.`);
+  return el('div', { id: 'note' }, text);
 }
 
 function schedule() {
@@ -54,6 +63,8 @@ function show() {
   const isFirst = page === null;
   page = next;
   before = null;
+  note = el('div', { id: 'note' });
+  main.onclick = null;
   live = el('div', { id: 'live' }, el('p', { class: 'quiet' }, 'Loading'));
   document.title = `${page.title} – Weir`;
   for (const link of $('pages').querySelectorAll('a')) {
@@ -65,6 +76,7 @@ function show() {
   const tools = page.tools?.(canAct, refresh);
   main.replaceChildren(
     el('h1', {}, page.title),
+    note,
     ...(tools && !canAct ? [el('p', { class: 'note' }, 'The console is read-only.')] : []),
     ...(tools ? [tools] : []),
     live,

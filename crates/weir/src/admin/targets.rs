@@ -1,0 +1,74 @@
+//! `POST /upstreams/NAME/targets/ADDRESS/ACTION`: what an operator does to a target while the process runs.
+
+use std::time::Duration;
+
+use axum::extract::{Path, RawQuery, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+use super::routes::{Shared, json};
+use super::{Control, problem};
+use crate::upstream::{ActError, TargetAction};
+
+/// Longest ejection by hand, in seconds.
+const LONGEST: u64 = 86_400;
+
+const EXPECTED: &str = "Actions are drain, undrain, eject?seconds=N, readmit and reset-breaker.";
+
+pub(super) async fn act(
+    State(control): Shared,
+    Path((upstream, target, action)): Path<(String, String, String)>,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let seconds = match query.as_deref().unwrap_or_default() {
+        "" => None,
+        query => match query.strip_prefix("seconds=").and_then(|number| number.parse().ok()) {
+            Some(seconds) => Some(seconds),
+            None => return bad(format!("`{query}` is no query of an action. {EXPECTED}")),
+        },
+    };
+    act_on(&*control, &upstream, &target, &action, seconds)
+}
+
+/// Does it, and says what the target's upstream is like then.
+pub(super) fn act_on(
+    control: &dyn Control,
+    upstream: &str,
+    target: &str,
+    action: &str,
+    seconds: Option<u64>,
+) -> Response {
+    let action = match (action, seconds) {
+        ("drain", None) => TargetAction::Drain,
+        ("undrain", None) => TargetAction::Undrain,
+        ("readmit", None) => TargetAction::Readmit,
+        ("reset-breaker", None) => TargetAction::ResetBreaker,
+        ("eject", Some(seconds @ 1..=LONGEST)) => TargetAction::Eject(Duration::from_secs(seconds)),
+        ("eject", _) => return bad(format!("`eject` needs `seconds`, a number from 1 to {LONGEST}.")),
+        ("drain" | "undrain" | "readmit" | "reset-breaker", Some(_)) => {
+            return bad(format!("`{action}` has no `seconds`."));
+        }
+        _ => return bad(format!("There is no action `{action}`. {EXPECTED}")),
+    };
+    match control.act_on_target(upstream, target, action) {
+        Ok(()) => {
+            let found = control.upstreams().into_iter().find(|known| known.name == upstream);
+            let mut targets = found.into_iter().flat_map(|upstream| upstream.targets);
+            let state = targets.find(|known| known.address == target).map(|target| target.state);
+            let body =
+                serde_json::json!({ "upstream": upstream, "target": target, "action": action.name(), "state": state });
+            json(StatusCode::OK, body.to_string())
+        }
+        Err(error) => {
+            let status = match error {
+                ActError::NoUpstream(_) | ActError::NoTarget { .. } => StatusCode::NOT_FOUND,
+                ActError::NoBreaker(_) => StatusCode::CONFLICT,
+            };
+            problem::of(status, error.to_string()).into_response()
+        }
+    }
+}
+
+fn bad(detail: String) -> Response {
+    problem::of(StatusCode::BAD_REQUEST, detail).into_response()
+}
