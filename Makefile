@@ -10,7 +10,7 @@ BUILT = $(CARGO_TARGET_DIR)/$(patsubst dev,debug,$(PROFILE))
 PROGRAMS = $(if $(filter dev,$(PROFILE)),--workspace --bin weir --bin gauge --example describe,-p weir -p gauge)
 
 .DEFAULT_GOAL := help
-.PHONY: help run services build dist install uninstall deb test test-pages test-fast lint conformance conformance-kubernetes bench perf-baseline perf-cached perf-report perf-all producers producers-sqlx fuzz kills books soak clean
+.PHONY: help run services build dist install uninstall deb test test-pages test-fast lint conformance conformance-kubernetes gauge-machines bench perf-baseline perf-cached perf-report perf-all producers producers-sqlx fuzz kills books soak clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -54,6 +54,9 @@ conformance: ## conformance of HTTP/2, gRPC, WebSocket and TLS by the published 
 
 conformance-kubernetes: ## the conformance suite of the Gateway API against `weir kubernetes` (root and Go; builds a Kubernetes API server once)
 	@scripts/kube conformance
+
+gauge-machines: ## `gauge run` on machines that the real OpenTofu makes (Go; builds OpenTofu once)
+	@scripts/gauge-machines
 
 bench: ## gauge compares all gateways that are here (BENCHES=NAME for another measurement; needs an idle machine)
 	@scripts/bench $(BENCHES)

@@ -33,7 +33,7 @@ PYTHON
 one quickstart measured
 one recomputed "$gauge" recompute "$tmp/out"
 one examples cargo test --locked --workspace --test evaluations
-one ssh cargo test --locked --workspace --test run -- --ignored
+one ssh cargo test --locked --workspace --test run ssh:: -- --ignored
 
 count_line "$passed" "$failed" "$skipped"
 exit "$code"

@@ -2,7 +2,7 @@
 //!
 //! [`load`] sends requests at a stated pace and records what came back; [`tools`] lets other generators do it, and [`import`] reads what they recorded. [`plan`] reads an
 //! evaluation with its [`profile`], and [`campaign`] runs its systems beside each other, round by round: [`gateway`] configures them, [`deploy`] starts and stops
-//! them, [`observe`] sees what they use. [`launch`] starts what must end with this program. All of it is kept as [`results`], which knows no other module but [`stats`]. No two modules know each other (`tests/modules.rs`). [`judgement`] says what follows: [`verdict`] whether a measurement is valid,
+//! them, [`machines`] makes and destroys the machines for it, [`observe`] sees what they use. [`launch`] starts what must end with this program. All of it is kept as [`results`], which knows no other module but [`stats`]. No two modules know each other (`tests/modules.rs`). [`judgement`] says what follows: [`verdict`] whether a measurement is valid,
 //! [`criterion`] what is compared, [`stats`] which differences are real, [`age`] another evaluator's score; [`report`] shows it, and [`ui`] the history and evaluations in a browser.
 
 pub mod age;
@@ -16,6 +16,7 @@ pub mod import;
 pub mod judgement;
 pub mod launch;
 pub mod load;
+pub mod machines;
 pub mod observe;
 pub mod plan;
 pub mod profile;

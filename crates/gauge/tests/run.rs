@@ -7,6 +7,8 @@ mod run {
     mod history;
     mod killed;
     mod llm;
+    mod machines;
+    mod made;
     mod names;
     mod profiles;
     mod services;

@@ -36,15 +36,15 @@ pub(super) fn exchanges(
 /// Calls the upstreams themselves. What they respond must be what the workload expects of everybody.
 pub(super) fn expected(campaign: &mut Campaign<'_>) -> Result<Expected, CampaignError> {
     campaign.backends.new_round();
-    campaign.backends.fresh(campaign.there.as_mut())?;
-    let origins = campaign.backends.for_generator(campaign.there.as_mut())?;
+    campaign.backends.fresh(campaign.there.upstream())?;
+    let origins = campaign.backends.for_generator(campaign.there.upstream())?;
     let lane = Lane::Direct(origins, Box::new(campaign.plan.profile.baseline()));
     let mut all = Vec::new();
     for workload in &campaign.plan.workloads {
         let answers = exchanges(campaign, workload, &lane)?;
         if let Some(exchange) = answers.iter().find(|exchange| !exchange.expected) {
             let what = outcome(exchange);
-            let ended = campaign.backends.ended(campaign.there.as_mut()).map(|ended| format!("\n{ended}"));
+            let ended = campaign.backends.ended(campaign.there.upstream()).map(|ended| format!("\n{ended}"));
             return Err(CampaignError::Backend(format!(
                 "workload `{}`, operation `{}`: the upstream itself, without a gateway, {what}; nothing can be compared \
                  with that. Fix the request, or list the statuses that are right in `expect`{}",

@@ -5,11 +5,12 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::deploy::Deployer;
+use super::fleet::{GeneratorAt, There};
+use super::generate::Generate;
 use crate::plan::{Pin, Plan, Sender};
 use crate::results::Environment;
 
-pub(super) fn environment(plan: &Plan, there: &mut dyn Deployer, pin: &Pin) -> Environment {
+pub(super) fn environment(plan: &Plan, there: &mut There, generate: &Generate, pin: &Pin) -> Environment {
     let facts = there.facts();
     let parts = [("system", &pin.system), ("upstream", &pin.upstream), ("generator", &pin.generator)];
     let pinned: BTreeMap<String, Vec<u32>> = parts
@@ -35,6 +36,7 @@ pub(super) fn environment(plan: &Plan, there: &mut dyn Deployer, pin: &Pin) -> E
         hardware_cpus: Some(plan.hardware.cpus),
         hardware_memory_bytes: plan.hardware.memory_bytes,
         deploy: there.place(),
+        generators: generate.machines.iter().filter_map(GeneratorAt::described).collect(),
         versions: versions(plan),
         commit: commit(plan),
     }
@@ -46,7 +48,9 @@ pub(super) fn differences(then: &Environment, now: &Environment) -> Vec<String> 
         Ok(Value::Object(fields)) => fields,
         _ => serde_json::Map::new(),
     };
-    let (then, now) = (fields(then), fields(now));
+    let (then, mut now) = (fields(then), fields(now));
+    // Their clocks never are what they were.
+    now.remove("generators");
     let differs =
         now.iter().filter_map(|(name, now)| Some((name, then.get(name)?, now)).filter(|(_, then, now)| then != now));
     differs.map(|(name, then, now)| format!("`{name}` was {then} and is {now}")).collect()

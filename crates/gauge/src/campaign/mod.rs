@@ -9,6 +9,7 @@ mod certificate;
 mod conformance;
 mod environment;
 pub mod events;
+mod fleet;
 mod generate;
 mod inputs;
 mod lane;
@@ -19,6 +20,7 @@ mod program;
 pub mod progress;
 mod search;
 mod service;
+mod share;
 mod start;
 mod store;
 mod turn;
@@ -30,11 +32,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::deploy::{DeployError, Deployer, Local, pin};
-use crate::plan::{Deploy, Pin, Plan, PlannedLoad, System, SystemKind};
+use crate::deploy::DeployError;
+use crate::machines::{Machines, MachinesError};
+use crate::plan::{Pin, Plan, PlannedLoad, System, SystemKind};
 use crate::profile::Clients;
 use backend::Backends;
 use certificate::Certificate;
+use fleet::{Opened, There};
 use generate::Generate;
 use progress::Progress;
 use turn::Repeated;
@@ -55,6 +59,8 @@ pub struct Options {
     pub fresh: bool,
     /// Becomes true when somebody wants it to end.
     pub stop: Arc<AtomicBool>,
+    /// Machines that are made for it. Whoever runs the campaign destroys them after it, whatever came of it.
+    pub machines: Arc<Machines>,
 }
 
 impl Options {
@@ -72,6 +78,9 @@ pub enum CampaignError {
     /// A machine or a process did not do what it must.
     #[error(transparent)]
     Deploy(#[from] DeployError),
+    /// The machines could not be made.
+    #[error(transparent)]
+    Machines(MachinesError),
     /// The upstreams did not start, or do not respond as the workload expects: then nothing can be compared.
     #[error("{0}")]
     Backend(String),
@@ -99,7 +108,7 @@ struct Campaign<'p> {
     store: Store,
     results: Results,
     /// Where systems and upstreams run.
-    there: Box<dyn Deployer>,
+    there: There,
     generate: Generate,
     backends: Backends,
     /// How gateways are reached.
@@ -120,27 +129,11 @@ struct Campaign<'p> {
 /// When it cannot go on. What was measured until then is in the directory; the same call goes on from there.
 pub fn run(plan: &Plan, out: &Path, options: &Options, progress: &mut dyn Progress) -> Result<Results, CampaignError> {
     let (store, found) = Store::open(out, plan, options.fresh)?;
-    let allowed = pin::allowed();
-    let mut here = Local::new(&options.gauge, &store.path("tmp"), &store.path("logs"))?;
-    let (mut there, pin): (Box<dyn Deployer>, Pin) = match &plan.deploy {
-        Deploy::Local => {
-            let local = Local::new(&options.gauge, &store.path("systems"), &store.path("logs"))?;
-            (Box::new(local), pin::choose(&plan.hardware, &allowed))
-        }
-        Deploy::Ssh(ssh) => {
-            let mut remote = crate::deploy::Ssh::open(&options.gauge, ssh, &store.path("logs"))?;
-            let mut pin = pin::choose_without_generator(&plan.hardware, &remote.cpus());
-            pin.generator = plan.hardware.pin.as_ref().map_or_else(Vec::new, |pin| pin.generator.clone());
-            if !(pin.system.is_empty() && pin.upstream.is_empty()) {
-                remote.require_pinning()?;
-            }
-            (Box::new(remote), pin)
-        }
-    };
-    backend::build(plan, &mut here, progress)?;
-    let generate = Generate::new(here, &store, &plan.workloads, &pin, options)?;
-    let environment = environment::environment(plan, there.as_mut(), &pin);
-    let backends = Backends::new(plan, there.as_mut(), &pin, &options.gauge)?;
+    let done = found.as_ref().is_some_and(|results| results.ended_unix_ms.is_some());
+    let Opened { mut there, generators, pin } = fleet::open(plan, &store, options, done, progress)?;
+    let generate = Generate::new(generators, &store, plan, &pin)?;
+    let environment = environment::environment(plan, &mut there, &generate, &pin);
+    let backends = Backends::new(plan, there.upstream(), &pin, &options.gauge)?;
     let resumed = found.is_some();
     let mut results = found.unwrap_or_else(|| begin(plan, options, environment.clone()));
     if results.trials.is_empty() && results.searches.is_empty() {
@@ -172,7 +165,7 @@ pub fn run(plan: &Plan, out: &Path, options: &Options, progress: &mut dyn Progre
         pin_self(&campaign.pin.generator);
     }
     let outcome = campaign.rounds();
-    campaign.backends.stop(campaign.there.as_mut());
+    campaign.backends.stop(campaign.there.upstream());
     campaign.store.campaign(&campaign.results)?;
     campaign.progress.ended(&campaign.results);
     outcome?;
@@ -432,7 +425,7 @@ impl Campaign<'_> {
         expected: &conformance::Expected,
     ) -> Result<Option<Conformance>, CampaignError> {
         self.backends.new_round();
-        self.backends.fresh(self.there.as_mut())?;
+        self.backends.fresh(self.there.upstream())?;
         let started = start::start(self, system)?;
         let (configured, state) = match started {
             start::Started::Runs(configured, running) => {

@@ -87,6 +87,11 @@ pub trait Progress {
         let _ = command;
     }
 
+    /// What happens to machines that are made for the campaign.
+    fn machines(&mut self, text: &str) {
+        let _ = text;
+    }
+
     /// Something is wrong that the campaign can do without.
     fn warning(&mut self, text: &str) {
         let _ = text;

@@ -88,7 +88,7 @@ pub(super) fn start_before(
         SystemKind::Gateway(variant) => variant,
         SystemKind::Service(service) => return start_service(campaign, system, service),
         SystemKind::Direct => {
-            let origins = campaign.backends.for_generator(campaign.there.as_mut())?;
+            let origins = campaign.backends.for_generator(campaign.there.upstream())?;
             let lane = Lane::Direct(origins, Box::new(campaign.plan.profile.baseline()));
             return Ok(Started::Runs(Configured::default(), Running::of(lane)));
         }
@@ -165,6 +165,7 @@ fn start_gateway(
     variant: &Variant,
     before: InFront,
 ) -> Result<Started, CampaignError> {
+    let behind = campaign.there.upstream().listen();
     let there = campaign.there.as_mut();
     let Some(adapter) = gateway::by_name(&variant.gateway) else {
         return Ok(Started::Failed(None, format!("unknown gateway `{}`", variant.gateway)));
@@ -176,7 +177,7 @@ fn start_gateway(
     {
         return Ok(Started::NotSupported(why.to_owned()));
     }
-    let model = model(campaign.plan, &campaign.backends, there.listen(), before)?;
+    let model = model(campaign.plan, &campaign.backends, behind, there.listen(), before)?;
     let ports = there.free_ports(1 + adapter.extra_ports().len())?;
     let Some((port, extra)) = ports.split_first() else {
         return Ok(Started::NoPort("there is no free port".to_owned()));
@@ -274,8 +275,14 @@ fn built(there: &mut dyn Deployer, adapter: &dyn Gateway) -> Result<Option<gatew
     }
 }
 
-/// What a gateway has to do.
-fn model(plan: &Plan, backends: &Backends, listen: IpAddr, before: InFront) -> Result<Model, CampaignError> {
+/// What a gateway has to do: `behind` is where backends listen, `beside` where programs on its own machine do.
+fn model(
+    plan: &Plan,
+    backends: &Backends,
+    behind: IpAddr,
+    beside: IpAddr,
+    before: InFront,
+) -> Result<Model, CampaignError> {
     let mut api = Cow::Borrowed(&plan.api);
     if let Some(first) = plan.api.operations.first().filter(|_| before.routes > 0) {
         let more = (1..=before.routes).map(|n| apidoc::Operation {
@@ -289,10 +296,10 @@ fn model(plan: &Plan, backends: &Backends, listen: IpAddr, before: InFront) -> R
         });
         api.to_mut().operations.extend(more);
     }
-    let mut upstreams = backends.for_gateways(&api, listen);
+    let mut upstreams = backends.for_gateways(&api, behind);
     if let Some(port) = before.upstream {
         let origins = api.operations.iter().map(|operation| operation.origin().unwrap_or("").to_owned());
-        let url = format!("http://{}", SocketAddr::new(listen, port));
+        let url = format!("http://{}", SocketAddr::new(beside, port));
         upstreams = origins.map(|origin| (origin, url.clone())).collect();
     }
     let settings = gateway::Settings::of_profile(plan.profile.clone());
@@ -316,8 +323,9 @@ pub(super) fn rewrite(
     before: InFront,
 ) -> Result<(), CampaignError> {
     let (Some(place), Some(variant)) = (&running.place, system.variant()) else { return Ok(()) };
+    let behind = campaign.there.upstream().listen();
     let there = campaign.there.as_mut();
-    let model = model(campaign.plan, &campaign.backends, there.listen(), before)?;
+    let model = model(campaign.plan, &campaign.backends, behind, there.listen(), before)?;
     let written = gateway::by_name(&variant.gateway).and_then(|adapter| adapter.files(&model, place).ok());
     let mut written = written.unwrap_or_default();
     variant.apply(&mut written, &model, place);

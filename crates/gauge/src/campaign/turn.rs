@@ -46,7 +46,7 @@ impl Campaign<'_> {
             first.state = TrialState::Starting;
             self.note(first)?;
         }
-        self.backends.fresh(self.there.as_mut())?;
+        self.backends.fresh(self.there.upstream())?;
         let state = match start::start(self, system)? {
             Started::Runs(_, running) => {
                 let outcome = self.workloads(round, system, &running, &mut runs, repeated);

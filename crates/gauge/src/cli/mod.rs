@@ -85,6 +85,8 @@ enum Command {
     Compare(verbs::compare::Compare),
     /// Show a figure over time, and where its level changed.
     Trend(verbs::trend::Trend),
+    /// List machines that runs have left, and destroy them.
+    Machines(verbs::machines::Machines),
     /// Show the history in a browser, and start evaluations.
     Ui(verbs::ui::Ui),
     /// Reproduce the report of a campaign from its raw data.
@@ -120,6 +122,7 @@ impl Cli {
             Command::Summary(summary) => summary.run(),
             Command::Compare(compare) => compare.run(),
             Command::Trend(trend) => trend.run(),
+            Command::Machines(machines) => machines.run(),
             Command::Ui(ui) => ui.run(),
             Command::Recompute(recompute) => recompute.run(),
             Command::Completions { shell } => {

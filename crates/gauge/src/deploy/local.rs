@@ -8,14 +8,14 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal as Kill, kill_process, kill_process_group};
 
 use super::cgroup::{self, Cgroups};
 use super::registry::{Entry, Registry, kill_group};
-use super::{CONGESTION_CONTROL, DeployError, Deployer, Facts, Handle, Output, Spec, pin};
+use super::{CONGESTION_CONTROL, Clock, DeployError, Deployer, Facts, GeneratorHost, Handle, Output, Piped, Spec, pin};
 use crate::gateway::{Gateway, Program, Signal, Stop};
 use crate::launch::{Launch, tail};
 use crate::observe::Reading;
@@ -59,15 +59,6 @@ struct Started {
     log_from: u64,
 }
 
-/// A process whose standard output is read.
-#[derive(Debug)]
-pub struct Piped {
-    /// To request it and to stop it.
-    pub handle: Handle,
-    /// What it prints.
-    pub stdout: ChildStdout,
-}
-
 impl Local {
     /// `gauge` is this program; files go below `directory`, logs below `logs`.
     ///
@@ -92,26 +83,8 @@ impl Local {
         })
     }
 
-    /// Starts a process and reads what it prints.
-    ///
-    /// # Errors
-    /// As [`Deployer::start`].
-    pub fn start_piped(&mut self, spec: &Spec) -> Result<Piped, DeployError> {
-        let handle = self.spawn(spec, true)?;
-        let stdout = self.started.get_mut(&handle).and_then(|started| started.child.stdout.take());
-        let gone = || DeployError::Start { program: spec.name.clone(), why: "its output is not available".to_owned() };
-        stdout.map(|stdout| Piped { handle, stdout }).ok_or_else(gone)
-    }
-
-    /// Writes a line to a process that was started with its output at hand; one that has ended needs none.
-    pub fn say(&mut self, handle: Handle, line: &str) {
-        if let Some(stdin) = self.started.get_mut(&handle).and_then(|started| started.child.stdin.as_mut()) {
-            let _ = writeln!(stdin, "{line}").and_then(|()| stdin.flush());
-        }
-    }
-
     /// How a process ended; `None` while it runs.
-    pub fn exit_code(&mut self, handle: Handle) -> Option<i32> {
+    fn code(&mut self, handle: Handle) -> Option<i32> {
         use std::os::unix::process::ExitStatusExt;
         let started = self.started.get_mut(&handle)?;
         let status = started.child.try_wait().ok()??;
@@ -319,7 +292,7 @@ impl Deployer for Local {
         let handle = self.spawn(spec, false)?;
         let deadline = Instant::now() + timeout;
         let code = loop {
-            match self.exit_code(handle) {
+            match self.code(handle) {
                 Some(code) => break Some(code),
                 None if Instant::now() > deadline => break None,
                 None => std::thread::sleep(Duration::from_millis(2)),
@@ -402,5 +375,36 @@ impl Deployer for Local {
             memory_bytes: memory.map(|kib| kib * 1024),
             congestion_control: fs::read_to_string(CONGESTION_CONTROL).ok().map(|text| text.trim().to_owned()),
         }
+    }
+}
+
+impl GeneratorHost for Local {
+    fn start_piped(&mut self, spec: &Spec) -> Result<Piped, DeployError> {
+        let handle = self.spawn(spec, true)?;
+        let stdout = self.started.get_mut(&handle).and_then(|started| started.child.stdout.take());
+        let gone = || DeployError::Start { program: spec.name.clone(), why: "its output is not available".to_owned() };
+        stdout.map(|stdout| Piped { handle, stdout }).ok_or_else(gone)
+    }
+
+    fn say(&mut self, handle: Handle, line: &str) {
+        if let Some(stdin) = self.started.get_mut(&handle).and_then(|started| started.child.stdin.as_mut()) {
+            let _ = writeln!(stdin, "{line}").and_then(|()| stdin.flush());
+        }
+    }
+
+    fn exit_code(&mut self, handle: Handle) -> Option<i32> {
+        self.code(handle)
+    }
+
+    fn read(&mut self, file: &Path) -> Result<String, DeployError> {
+        fs::read_to_string(file).map_err(|error| DeployError::file(file, error))
+    }
+
+    fn bring_data(&mut self, file: &Path) -> Result<PathBuf, DeployError> {
+        Ok(file.to_owned())
+    }
+
+    fn clock(&mut self) -> Option<Clock> {
+        None
     }
 }

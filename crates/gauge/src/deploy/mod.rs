@@ -12,13 +12,14 @@ mod ssh;
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::process::ChildStdout;
 use std::time::Duration;
 
 use crate::gateway::{Gateway, Program, Signal, Stop};
 use crate::observe::Reading;
 use crate::observe::machine::Ticks;
 
-pub use local::{Local, Piped};
+pub use local::Local;
 pub use ssh::Ssh;
 
 /// A process to start.
@@ -68,6 +69,14 @@ pub enum DeployError {
         /// Its name.
         program: String,
         /// What to do, or what the system said.
+        why: String,
+    },
+    /// The other machine cannot be reached.
+    #[error("{host}: {why}")]
+    NoConnection {
+        /// Which.
+        host: String,
+        /// What it said, and what to do.
         why: String,
     },
     /// The other machine did not do what it was told.
@@ -183,8 +192,62 @@ pub trait Deployer {
     /// When there is no way.
     fn reach(&mut self, port: u16) -> Result<SocketAddr, DeployError>;
 
+    /// Where a generator on another machine reaches what this program reaches at an address of [`Deployer::reach`].
+    fn seen(&self, here: SocketAddr) -> SocketAddr {
+        here
+    }
+
     /// Facts for the report.
     fn facts(&mut self) -> Facts;
+}
+
+/// A machine on which a generator runs: what it prints is read at once, and it is told when to go on.
+pub trait GeneratorHost: Deployer {
+    /// Starts a process and reads what it prints.
+    ///
+    /// # Errors
+    /// As [`Deployer::start`].
+    fn start_piped(&mut self, spec: &Spec) -> Result<Piped, DeployError>;
+
+    /// Writes a line to a process that was started with its output at hand; one that has ended needs none.
+    fn say(&mut self, handle: Handle, line: &str);
+
+    /// How a process ended; `None` while it runs.
+    fn exit_code(&mut self, handle: Handle) -> Option<i32>;
+
+    /// The text of a file there.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn read(&mut self, file: &Path) -> Result<String, DeployError>;
+
+    /// Makes a file of this machine available there, readable for the user of the machine alone; the path that it has there. A file of which others are
+    /// found from its folder (`.proto`) comes with those.
+    ///
+    /// # Errors
+    /// When it cannot be copied.
+    fn bring_data(&mut self, file: &Path) -> Result<PathBuf, DeployError>;
+
+    /// How far its clock is from the one here; none where they are one.
+    fn clock(&mut self) -> Option<Clock>;
+}
+
+/// A process whose standard output is read.
+#[derive(Debug)]
+pub struct Piped {
+    /// To request it and to stop it.
+    pub handle: Handle,
+    /// What it prints.
+    pub stdout: ChildStdout,
+}
+
+/// Another machine's clock beside the one here.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Clock {
+    /// How far it is ahead; half of the round trip is the error.
+    pub offset_ms: f64,
+    /// The shortest round trip that was seen.
+    pub round_trip_ms: f64,
 }
 
 /// What a machine says of itself.

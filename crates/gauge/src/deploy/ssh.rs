@@ -3,6 +3,7 @@
 //!
 //! Needed there: a POSIX shell, `ps`, `setsid`, `timeout`, `taskset` when systems are pinned, and the gateways' programs. Caps of memory are not enforced.
 
+mod piped;
 mod remote;
 mod shell;
 
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::{CONGESTION_CONTROL, DeployError, Deployer, Facts, Handle, Output, Spec};
@@ -38,6 +39,8 @@ pub struct Ssh {
     tunnels: BTreeMap<u16, u16>,
     /// What was copied, and to where.
     brought: BTreeMap<PathBuf, PathBuf>,
+    /// Processes whose output is read here.
+    piped: BTreeMap<Handle, Child>,
     next: u32,
 }
 
@@ -52,12 +55,12 @@ struct Started {
 }
 
 impl Ssh {
-    /// Connects. `gauge` is this program; logs are fetched into `logs`.
+    /// Connects. `gauge` is this program; logs are fetched into `logs`, where that of the connection has its `name`.
     ///
     /// # Errors
     /// When the machine cannot be reached without a password, or lacks what is needed.
-    pub fn open(gauge: &Path, config: &plan::Ssh, logs: &Path) -> Result<Self, DeployError> {
-        let mut shell = Shell::open(gauge, config, logs)?;
+    pub fn open(gauge: &Path, config: &plan::Ssh, logs: &Path, name: &str) -> Result<Self, DeployError> {
+        let mut shell = Shell::open(gauge, config, &logs.join(format!("{name}.log")))?;
         require(&mut shell, &["ps", "setsid", "mktemp", "timeout"])?;
         let parent = config.directory.as_deref().unwrap_or(Path::new("/tmp"));
         let parent = quoted(&parent.to_string_lossy());
@@ -79,6 +82,7 @@ impl Ssh {
             started: BTreeMap::new(),
             tunnels: BTreeMap::new(),
             brought: BTreeMap::new(),
+            piped: BTreeMap::new(),
             next: 0,
         })
     }
@@ -153,6 +157,11 @@ impl Ssh {
         let tenths = grace.as_millis() / 100;
         // A closed connection has ended everything already.
         let _ = self.shell.ask(&format!("gauge_stop {} {signal} {tenths}", started.pid));
+        if let Some(mut child) = self.piped.remove(&handle) {
+            // The connection's own end of it: nothing of it runs any more.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
         if let Ok(text) = self.shell.ask(&format!("tail -c 1000000 {}", quoted(&started.log.to_string_lossy()))) {
             let log = self.logs.join(format!("{}.log", started.name));
             let file = std::fs::OpenOptions::new().create(true).append(true).open(log);
@@ -293,6 +302,9 @@ impl Deployer for Ssh {
     }
 
     fn is_running(&mut self, handle: Handle) -> bool {
+        if let Some(child) = self.piped.get_mut(&handle) {
+            return matches!(child.try_wait(), Ok(None));
+        }
         let Some(started) = self.started.get_mut(&handle) else { return false };
         if let Some((when, running)) = started.seen
             && when.elapsed() < BELIEVED
@@ -329,7 +341,7 @@ impl Deployer for Ssh {
     }
 
     fn reach(&mut self, port: u16) -> Result<SocketAddr, DeployError> {
-        if let Some(address) = self.config.address {
+        if let Some(address) = self.config.address.filter(|_| !self.config.tunnel) {
             return Ok(SocketAddr::new(address, port));
         }
         let local = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
@@ -340,7 +352,7 @@ impl Deployer for Ssh {
         let free = free.map_err(|error| self.shell.error(format!("no port is free here: {error}")))?.port();
         let mut command: Command = self.shell.control();
         command
-            .args(["-O", "forward", "-L", &format!("127.0.0.1:{free}:127.0.0.1:{port}"), "--"])
+            .args(["-O", "forward", "-L", &format!("127.0.0.1:{free}:{}", SocketAddr::new(self.listen(), port)), "--"])
             .arg(&self.config.host);
         let output = command.stdin(Stdio::null()).output().map_err(|error| DeployError::file("ssh", error))?;
         if !output.status.success() {
@@ -349,6 +361,11 @@ impl Deployer for Ssh {
         }
         self.tunnels.insert(port, free);
         Ok(local(free))
+    }
+
+    fn seen(&self, here: SocketAddr) -> SocketAddr {
+        let tunnel = self.tunnels.iter().find(|(_, local)| here.ip().is_loopback() && **local == here.port());
+        tunnel.map_or(here, |(port, _)| SocketAddr::new(self.listen(), *port))
     }
 
     fn facts(&mut self) -> Facts {

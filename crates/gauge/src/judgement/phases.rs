@@ -4,7 +4,9 @@ use super::rows::{pool, suffices};
 use super::trials::Judged;
 use crate::results::Report;
 use crate::results::report::Phase;
-use crate::results::{Effect, Observed, PhasePlan, PhaseRow, Stretch, Trial, Usage, Verdict, WorkloadPlan};
+use crate::results::{
+    Effect, GeneratorPart, Observed, PhasePlan, PhaseRow, Stretch, Trial, Usage, Verdict, WorkloadPlan,
+};
 use crate::verdict::{self, Context};
 
 /// When a phase began and ended, in seconds since the measuring began.
@@ -79,6 +81,12 @@ fn observed_in(observed: &Observed, report: &Report, phase: &Phase) -> Observed 
         upstream: part(&observed.upstream),
         generator: part(&observed.generator),
         machine: observed.machine.clone(),
+        // What each did in a phase is not known apart; that they are other machines is.
+        generators: observed
+            .generators
+            .iter()
+            .map(|one| GeneratorPart { name: one.name.clone(), cpus: one.cpus, ..GeneratorPart::default() })
+            .collect(),
     }
 }
 

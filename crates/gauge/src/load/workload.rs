@@ -84,7 +84,11 @@ impl Workload {
 impl Workload {
     /// Takes relative paths of files to be in a folder.
     pub fn files_from(&mut self, folder: &Path) {
-        let place = |file: &mut PathBuf| *file = folder.join(&*file);
+        self.each_file(|file| *file = folder.join(&*file));
+    }
+
+    /// Everything that is a path of a file.
+    pub fn each_file(&mut self, mut place: impl FnMut(&mut PathBuf)) {
         for operation in self.operations.iter_mut().chain(&mut self.setup) {
             if let Some(Body::File(file) | Body::Lines(file)) = &mut operation.body {
                 place(file);
@@ -97,7 +101,7 @@ impl Workload {
             }
         }
         if let Some(tls) = &mut self.tls {
-            [&mut tls.ca, &mut tls.cert, &mut tls.key].into_iter().flatten().for_each(place);
+            [&mut tls.ca, &mut tls.cert, &mut tls.key].into_iter().flatten().for_each(&mut place);
         }
     }
 }

@@ -76,6 +76,7 @@ impl Watcher {
             generator: part(|usages| usages.generator, cpus[2]),
             machine,
             reached: None,
+            generators: Vec::new(),
         }
     }
 }

@@ -7,8 +7,8 @@ use serde_saphyr::{Location, Spanned};
 
 use super::file::{self, ControlFile, DeployFile, File, GatewayFile};
 use super::{
-    Backend, ConformancePlan, Deploy, Forwarded, Hardware, Pin, Plan, PlanError, Problem, System, SystemKind, Variant,
-    programs,
+    Backend, ConformancePlan, Deploy, Fleet, Forwarded, Hardware, Pin, Plan, PlanError, Problem, System, SystemKind,
+    Terraform, Variant, programs,
 };
 use crate::criterion::{CRITERIA, Criterion};
 use crate::gateway;
@@ -222,8 +222,26 @@ fn build(check: &mut Check, mut read: File, file: &Path, text: String) -> Option
             ssh.identity = ssh.identity.map(|file| check.path(&file));
             Deploy::Ssh(ssh)
         }
+        DeployFile::Hosts(mut hosts) => {
+            for host in &mut hosts {
+                host.key_from(&check.folder);
+            }
+            let problems = Fleet::new(&hosts, None).err().unwrap_or_default();
+            check
+                .problems
+                .extend(problems.into_iter().map(|text| Problem { at: None, text: format!("`deploy`: {text}") }));
+            Deploy::Hosts(hosts)
+        }
+        DeployFile::Terraform(file) => {
+            let folder = check.path(&file.terraform);
+            if !folder.is_dir() {
+                let text = format!("`terraform` of `deploy` is {}, which is not a folder", folder.display());
+                check.problems.push(Problem { at: None, text });
+            }
+            Deploy::Terraform(Terraform { folder, program: file.program, vars: file.vars, keep: file.keep })
+        }
     };
-    if let (Profile::Life(_), Deploy::Ssh(_)) = (&read.profile, &deploy) {
+    if !matches!(deploy, Deploy::Local) && matches!(read.profile, Profile::Life(_)) {
         let text =
             "the profile `life` sends signals, which it does on this machine only; leave `deploy` out".to_owned();
         check.problems.push(Problem { at: None, text });

@@ -4,6 +4,7 @@
 mod check;
 mod file;
 mod fill;
+mod hosts;
 mod mode;
 mod programs;
 mod quick;
@@ -25,8 +26,9 @@ use crate::tools::Tool;
 
 pub use check::slug as file_name;
 pub(crate) use check::slug;
-pub use file::{Restart, SshFile as Ssh};
+pub use file::{Restart, SshFile as Ssh, TerraformProgram};
 pub use fill::{Fill, Made, Part};
+pub use hosts::{Fleet, Host, HostRole, suits};
 pub use variant::Variant;
 
 /// A checked evaluation.
@@ -253,6 +255,23 @@ pub enum Deploy {
     Local,
     /// On another one, with the backend beside them; the generator stays here.
     Ssh(Ssh),
+    /// On machines by role.
+    Hosts(Vec<Host>),
+    /// On machines that are made for the evaluation, and destroyed after it.
+    Terraform(Terraform),
+}
+
+/// Machines that OpenTofu or Terraform makes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Terraform {
+    /// The folder of the module, whose output `gauge_hosts` is a list of [`Host`]s.
+    pub folder: PathBuf,
+    /// Who makes them.
+    pub program: TerraformProgram,
+    /// Variables of the module.
+    pub vars: serde_json::Map<String, serde_json::Value>,
+    /// They stay after the run.
+    pub keep: bool,
 }
 
 /// A workload of the evaluation.

@@ -296,6 +296,26 @@ fn a_host_is_never_an_option_of_ssh() {
 }
 
 #[test]
+fn one_place_to_run_is_chosen() {
+    let problems = |deploy: &str| {
+        let deploy = format!("gateways: [nginx]\ndeploy: {deploy}");
+        wrong(&simple("{id: named}").replace("gateways: [nginx]", &deploy)).join("\n")
+    };
+    for (deploy, why) in [
+        ("here", "`here` is not a place to run"),
+        ("{}", "one place to run is needed"),
+        ("{ssh: {host: a}, terraform: m}", "one place to run is needed"),
+        ("{ssh: {host: a}, keep: true}", "go with `terraform`"),
+        ("{terraform: nowhere}", "which is not a folder"),
+        ("{terraform: m, program: pulumi}", "pulumi"),
+        ("{hosts: []}", "no host has the role `gateway`"),
+        ("{hosts: [{role: gateway, address: -x}]}", "the address `-x` is neither"),
+    ] {
+        assert!(problems(deploy).contains(why), "{deploy}: {}", problems(deploy));
+    }
+}
+
+#[test]
 fn secrets_are_not_in_what_is_reported() {
     let secrets = ["hunter22".to_owned(), "x".to_owned()];
     assert_eq!(super::redact("KEY: hunter22 # x", &secrets), "KEY: [redacted] # x");

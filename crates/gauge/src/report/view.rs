@@ -230,3 +230,16 @@ pub(super) fn findings(judgement: &Judgement) -> Vec<Finding<'_>> {
     }
     findings
 }
+
+/// The machines that sent, each with its clock beside the one of the machine that measured: `generator-1 (ssh me@bench2, 8 processors, clock +0.3 ms ± 0.2 ms)`.
+pub(super) fn generators(environment: &crate::results::Environment) -> String {
+    let one = |machine: &crate::results::GeneratorMachine| {
+        let clock = match (machine.clock_offset_ms, machine.clock_round_trip_ms) {
+            (Some(offset), Some(trip)) => format!("clock {offset:+.1} ms ± {:.1} ms", trip / 2.0),
+            _ => "clock not compared".to_owned(),
+        };
+        let processors = if machine.cpus == 1 { "processor" } else { "processors" };
+        format!("{} ({}, {} {processors}, {clock})", machine.name, machine.place, machine.cpus)
+    };
+    environment.generators.iter().map(one).collect::<Vec<_>>().join("; ")
+}

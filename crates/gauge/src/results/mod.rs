@@ -160,10 +160,28 @@ pub struct Environment {
     pub hardware_memory_bytes: Option<u64>,
     /// Where systems ran: `local`, `ssh user@host`.
     pub deploy: String,
+    /// The machines that sent the load; empty when it was sent from the one on which Gauge ran.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub generators: Vec<GeneratorMachine>,
     /// Versions of what took part besides the systems: generators, the backend.
     pub versions: BTreeMap<String, String>,
     /// Commit of the checkout, when there is one.
     pub commit: Option<String>,
+}
+
+/// A machine that sent load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GeneratorMachine {
+    /// `generator-1`.
+    pub name: String,
+    /// `ssh user@host`.
+    pub place: String,
+    /// Its logical processors.
+    pub cpus: u32,
+    /// How far its clock was ahead of that of the machine on which Gauge ran; half of the round trip is the error. Null where it does not say.
+    pub clock_offset_ms: Option<f64>,
+    /// The shortest round trip over ssh by which the clocks were compared.
+    pub clock_round_trip_ms: Option<f64>,
 }
 
 /// One thing that is compared.
@@ -416,6 +434,26 @@ pub struct Observed {
     /// What reached the upstreams meanwhile, as they count it; null where they do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reached: Option<Reached>,
+    /// Each generator's own part, where other machines send.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub generators: Vec<GeneratorPart>,
+}
+
+/// What one of several generators did.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct GeneratorPart {
+    /// [`GeneratorMachine::name`].
+    pub name: String,
+    /// Processors that it could use.
+    pub cpus: u32,
+    /// CPU time of its process, seconds.
+    pub cpu_s: Option<f64>,
+    /// Its requests.
+    pub requests: report::Requests,
+    /// Responses per second.
+    pub achieved: Option<f64>,
+    /// How late it sent by itself: see [`report::Measurement::generator_lag`].
+    pub lag: Option<report::Latency>,
 }
 
 /// What reached the upstreams.

@@ -154,6 +154,8 @@ fn what(plan: &Plan) -> String {
     let runs_on = match &plan.deploy {
         Deploy::Local => "this machine".to_owned(),
         Deploy::Ssh(ssh) => format!("{}, over ssh", ssh.host),
+        Deploy::Hosts(hosts) => format!("{} machines, over ssh", hosts.len()),
+        Deploy::Terraform(terraform) => format!("machines that {} makes", terraform.folder.display()),
     };
     let backends = plan.backends.iter().map(|backend| backend.program.command.join(" "));
     let services = plan.systems.iter().filter_map(|system| system.service()).map(|service| service.command.join(" "));

@@ -8,6 +8,7 @@ pub(crate) mod history;
 pub(crate) mod launch;
 pub(crate) mod lint;
 pub(crate) mod load;
+pub(crate) mod machines;
 pub(crate) mod recompute;
 pub(crate) mod run;
 pub(crate) mod trend;

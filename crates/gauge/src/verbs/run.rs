@@ -13,7 +13,8 @@ use gauge::campaign::{self, CampaignError, Options};
 use gauge::deploy::{DeployError, registry};
 use gauge::history::{History, Recorder, Target, TargetError};
 use gauge::judgement;
-use gauge::plan::{Plan, PlanError};
+use gauge::machines::{self, Machines, MachinesError};
+use gauge::plan::{Deploy, Plan, PlanError};
 use gauge::report;
 use gauge::results::{Judgement, Results, SystemState, TrialState};
 
@@ -75,6 +76,11 @@ impl Run {
         };
         let plan = if self.quick { plan.quick() } else { plan };
         if self.check {
+            if let Deploy::Terraform(terraform) = &plan.deploy
+                && let Err(error) = machines::check(terraform)
+            {
+                return super::machines::failed(&error);
+            }
             return print(&progress::what(&plan));
         }
         let gauge = match std::env::current_exe() {
@@ -92,8 +98,14 @@ impl Run {
             );
             return ExitCode::from(BAD_INPUT);
         }
-        let options = Options { gauge, command: self.command(), fresh: self.fresh, stop: Arc::default() };
-        listen(Arc::clone(&options.stop));
+        let options = Options {
+            gauge,
+            command: self.command(),
+            fresh: self.fresh,
+            stop: Arc::default(),
+            machines: Arc::default(),
+        };
+        listen(Arc::clone(&options.stop), Arc::clone(&options.machines));
         let recorder = match self.recorder(&out) {
             Ok(recorder) => recorder,
             Err(code) => return code,
@@ -101,6 +113,17 @@ impl Run {
         let mut shown = progress::Shown::new(&plan, recorder, self.events(&out));
         let outcome = campaign::run(&plan, &out, &options, &mut shown);
         shown.end();
+        // Before the report: they cost money.
+        let destroyed = options.machines.end(&mut |line| eprintln!("{line}"));
+        let code = self.told(&out, outcome, &shown);
+        match destroyed {
+            Ok(()) => code,
+            Err(error) => super::machines::failed(&error),
+        }
+    }
+
+    /// Says how it went.
+    fn told(&self, out: &Path, outcome: Result<Results, CampaignError>, shown: &progress::Shown) -> ExitCode {
         let unstored = shown.unstored();
         if let Some(why) = unstored {
             eprintln!(
@@ -109,7 +132,7 @@ impl Run {
             );
         }
         match outcome {
-            Ok(results) => match report_on(&out, &results) {
+            Ok(results) => match report_on(out, &results) {
                 // Somebody who names a history wants it there.
                 code if code == ExitCode::SUCCESS && unstored.is_some() && self.store.store.is_some() => {
                     ExitCode::from(UNWRITABLE)
@@ -123,7 +146,9 @@ impl Run {
                     CampaignError::Store(error) if error.is_unwritable() => UNWRITABLE,
                     CampaignError::Store(_) | CampaignError::Model(_) => BAD_INPUT,
                     CampaignError::Deploy(DeployError::File { .. }) => UNWRITABLE,
-                    CampaignError::Deploy(_) | CampaignError::Backend(_) => UNAVAILABLE,
+                    CampaignError::Machines(MachinesError::Module { .. } | MachinesError::NoHome) => BAD_INPUT,
+                    CampaignError::Machines(MachinesError::File { .. }) => UNWRITABLE,
+                    CampaignError::Deploy(_) | CampaignError::Backend(_) | CampaignError::Machines(_) => UNAVAILABLE,
                 })
             }
         }
@@ -241,8 +266,8 @@ fn summary(out: &Path, results: &Results, judgement: &Judgement) -> String {
     text
 }
 
-/// The first SIGINT, SIGTERM or SIGHUP ends the campaign in order; the second one kills what runs and ends the program.
-fn listen(stop: Arc<AtomicBool>) {
+/// The first SIGINT, SIGTERM or SIGHUP ends the campaign in order; the second one kills what runs and ends the program, which says which machines it leaves.
+fn listen(stop: Arc<AtomicBool>, machines: Arc<Machines>) {
     use tokio::signal::unix::{SignalKind, signal};
     let follow = async move {
         let (Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)) =
@@ -255,6 +280,9 @@ fn listen(stop: Arc<AtomicBool>) {
         eprintln!("gauge: stopping; once more to stop at once");
         tokio::select! { _ = interrupt.recv() => {} _ = terminate.recv() => {} _ = hangup.recv() => {} }
         registry::end_own();
+        if let Some(left) = machines.abandoned() {
+            eprintln!("gauge: {left}");
+        }
         std::process::exit(i32::from(INTERRUPTED));
     };
     std::thread::spawn(move || {

@@ -4,6 +4,7 @@ use super::rate_not_achieved::{DROPPED, REACHED};
 use super::words::{number, percent, time};
 use super::{Context, concurrency, processors_used, requested_rate};
 use crate::results::Report;
+use crate::results::report::{Latency, Requests};
 use crate::results::{Observed, Usage};
 
 /// The system without a gateway must carry this many times a gateway's rate. Else generator and upstream, which both systems share, take most of the time, and two
@@ -24,7 +25,8 @@ const THINKING: f64 = 0.5;
 const WORKERS_BUSY: f64 = 0.9;
 
 pub(super) fn look(report: &Report, context: &Context<'_>) -> Option<String> {
-    own_cpu(context)
+    one_cpu(context)
+        .or_else(|| own_cpu(context))
         .or_else(|| shared_cpu(report, context))
         .or_else(|| thinking(report, context))
         .or_else(|| out_of_workers(report, context))
@@ -32,25 +34,48 @@ pub(super) fn look(report: &Report, context: &Context<'_>) -> Option<String> {
 }
 
 /// Its own lag: it sent late, or not at all, though a connection was free. While all connections wait, the server decides when the next request can be sent.
-pub(super) fn late(report: &Report, _context: &Context<'_>) -> Option<String> {
-    let lag = report.total.generator_lag.as_ref();
+/// Each of several generators is judged by itself: merged, a late one disappears among those that are not.
+pub(super) fn late(report: &Report, context: &Context<'_>) -> Option<String> {
+    let parts = context.observed.map_or(&[][..], |observed| &observed.generators);
+    let one = parts.iter().find_map(|part| own_lag(&part.name, part.lag.as_ref(), &part.requests));
+    let all = if parts.len() > 1 { "the generators together" } else { "the generator" };
+    one.or_else(|| own_lag(all, report.total.generator_lag.as_ref(), &report.total.requests))
+}
+
+fn own_lag(name: &str, lag: Option<&Latency>, requests: &Requests) -> Option<String> {
     let p99 = lag.and_then(|lag| lag.p99_ms.filter(|p99| lag.p99_suffices() && *p99 > LAG_P99_MS));
     if let Some(p99) = p99 {
         return Some(format!(
-            "the generator sent 1 % of its requests {} or more too late, by itself (p99 of its lag; at most {} is allowed)",
+            "{name} sent 1 % of its requests {} or more too late, by itself (p99 of its lag; at most {} is allowed)",
             time(p99),
             time(LAG_P99_MS)
         ));
     }
-    let requests = &report.total.requests;
     let (dropped, scheduled) = (requests.dropped_free?, requests.scheduled.filter(|scheduled| *scheduled > 0)?);
     let share = dropped as f64 / scheduled as f64;
     (share > DROPPED).then(|| {
         format!(
-            "the generator did not send {} of its requests though a connection was free for them (at most {} is allowed)",
+            "{name} did not send {} of its requests though a connection was free for them (at most {} is allowed)",
             percent(share),
             percent(DROPPED)
         )
+    })
+}
+
+/// The processors of each of several generators.
+fn one_cpu(context: &Context<'_>) -> Option<String> {
+    let observed = context.observed.filter(|observed| observed.duration_s > 0.0)?;
+    observed.generators.iter().find_map(|part| {
+        let (cpus, used) = (f64::from(part.cpus), part.cpu_s? / observed.duration_s);
+        (cpus > 0.0 && used >= BUSY * cpus).then(|| {
+            format!(
+                "{} used {} of the {} processors that it had ({})",
+                part.name,
+                number(used),
+                number(cpus),
+                percent(used / cpus)
+            )
+        })
     })
 }
 
@@ -99,6 +124,10 @@ fn cpus(usage: Option<&Usage>) -> Option<f64> {
 
 /// Whether generator and upstream have a processor in common; null when they were not pinned.
 fn shares(context: &Context<'_>) -> Option<bool> {
+    let elsewhere = |observed: Option<&Observed>| observed.is_some_and(|observed| !observed.generators.is_empty());
+    if elsewhere(context.observed) || elsewhere(context.direct_observed) {
+        return Some(false);
+    }
     let part = |name: &str| context.pinned?.get(name);
     let (ours, theirs) = (part("generator")?, part("upstream")?);
     Some(ours.iter().any(|cpu| theirs.contains(cpu)))

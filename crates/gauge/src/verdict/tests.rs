@@ -1,6 +1,6 @@
 use super::*;
 use crate::results::report::{Errors, Events, Histogram, Latency, LatencyFrom, Operation};
-use crate::results::{Machine, Reached, Usage};
+use crate::results::{GeneratorPart, Machine, Reached, Usage};
 
 /// A closed loop that nothing is wrong with: 64 users, 10 s, 1 ms.
 fn sound() -> Report {
@@ -69,6 +69,7 @@ fn observed(system: f64, upstream: f64, generator: f64) -> Observed {
         generator: used(1, generator),
         machine: Machine::default(),
         reached: None,
+        generators: Vec::new(),
     }
 }
 
@@ -171,6 +172,36 @@ fn the_generator_was_late() {
     report.total.generator_lag = Latency::of(late);
     let evidence = only(&report, &Context::default(), Name::GeneratorLag);
     assert!(evidence.contains("4.00 ms or more too late"), "{evidence}");
+}
+
+/// Merged with one that is on schedule, its lag is no longer at the 99th percentile.
+#[test]
+fn each_of_several_generators_is_judged_by_itself() {
+    let mut late = Histogram::default();
+    late.record_n(50_000, 1_900);
+    late.record_n(4_000_000, 100);
+    let mut in_time = Histogram::default();
+    in_time.record_n(50_000, 38_000);
+    let mut report = sound_open();
+    report.total.generator_lag =
+        Latency::of(in_time.clone()).zip(Latency::of(late.clone())).and_then(|(one, other)| one.merge(&other));
+    let part = |name: &str, lag: Histogram, cpu_s: f64| GeneratorPart {
+        name: name.to_owned(),
+        cpus: 2,
+        cpu_s: Some(cpu_s),
+        lag: Latency::of(lag),
+        ..GeneratorPart::default()
+    };
+    let generators =
+        |last: Histogram, cpu_s: f64| vec![part("generator-1", in_time.clone(), 3.0), part("generator-2", last, cpu_s)];
+    let seen = |generators: Vec<GeneratorPart>| Observed { generators, ..observed(0.5, 0.3, 0.2) };
+    nothing(&report, &Context { observed: Some(&seen(generators(in_time.clone(), 3.0))), ..Context::default() });
+    let late = seen(generators(late, 3.0));
+    let evidence = only(&report, &Context { observed: Some(&late), ..Context::default() }, Name::GeneratorLag);
+    assert!(evidence.starts_with("generator-2 sent 1 % of its requests 4.00 ms"), "{evidence}");
+    let busy = seen(generators(in_time.clone(), 19.5));
+    let evidence = only(&report, &Context { observed: Some(&busy), ..Context::default() }, Name::GeneratorBound);
+    assert!(evidence.starts_with("generator-2 used 1.95 of the 2"), "{evidence}");
 }
 
 /// Requests that were due while every connection waited were dropped by the server, however fast the few responses were that came before it hung.

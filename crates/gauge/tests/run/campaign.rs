@@ -104,6 +104,7 @@ impl Campaign {
         // What other campaigns of this user left is not of this test.
         command.env("XDG_RUNTIME_DIR", self.folder.path().join("runtime")).stdin(Stdio::null());
         command.env("XDG_DATA_HOME", self.folder.path().join("data")).env_remove("DB_HOST");
+        command.env("XDG_STATE_HOME", self.folder.path().join("state")).env_remove("TF_CLI_CONFIG_FILE");
         command
     }
 
@@ -254,10 +255,15 @@ impl Running {
     }
 
     /// Ctrl-C, and once more as soon as it has said that it heard the first.
-    pub(crate) fn interrupt_twice(mut self) -> (i32, String) {
+    pub(crate) fn interrupt_twice(self) -> (i32, String) {
+        self.interrupt_twice_after("once more to stop at once")
+    }
+
+    /// Ctrl-C, and once more as soon as it has said something.
+    pub(crate) fn interrupt_twice_after(mut self, words: &str) -> (i32, String) {
         let (mut said, mut text) = (self.stderr(), String::new());
         self.ctrl_c();
-        while !text.contains("once more to stop at once") {
+        while !text.contains(words) {
             assert_ne!(said.read_line(&mut text).expect("text"), 0, "{text}");
         }
         self.ctrl_c();
@@ -318,6 +324,16 @@ impl Sshd {
         let folder = self.folder.display();
         format!(
             "{{host: 127.0.0.1, port: {}, identity: {folder}/user, directory: {folder}/remote, \
+             options: [StrictHostKeyChecking=no, UserKnownHostsFile=/dev/null]}}",
+            self.port
+        )
+    }
+
+    /// An element of `hosts` in an evaluation.
+    pub(crate) fn host(&self, role: &str) -> String {
+        let folder = self.folder.display();
+        format!(
+            "{{role: {role}, address: 127.0.0.1, port: {}, key: {folder}/user, directory: {folder}/remote, \
              options: [StrictHostKeyChecking=no, UserKnownHostsFile=/dev/null]}}",
             self.port
         )

@@ -60,6 +60,7 @@ fn what_was_not_asked_before_ctrl_c_is_asked_by_the_next_run() {
         command: "gauge run e.yaml".to_owned(),
         fresh: false,
         stop: Arc::default(),
+        machines: Default::default(),
     };
     // A thread of its own: a campaign pins the one that it runs on.
     let stopped = std::thread::scope(|scope| {

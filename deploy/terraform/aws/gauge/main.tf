@@ -1,4 +1,9 @@
-# Machines for a measurement: one type, one zone, one placement group. Only the generator has a public address, and only for SSH.
+# Machines for a measurement: one type, one zone, one placement group. Only generators have a public address, and only for SSH.
+
+locals {
+  # By name: each role once, and further generators.
+  machines = merge({ for role in var.roles : role => role }, { for number in range(2, var.generators + 1) : "generator-${number}" => "generator" })
+}
 
 resource "aws_vpc" "gauge" {
   cidr_block = "10.90.0.0/16"
@@ -73,15 +78,15 @@ resource "aws_placement_group" "gauge" {
 }
 
 resource "aws_instance" "gauge" {
-  for_each                    = var.roles
+  for_each                    = local.machines
   ami                         = var.image
   instance_type               = var.machine
   subnet_id                   = aws_subnet.gauge.id
   placement_group             = aws_placement_group.gauge.name
   vpc_security_group_ids      = [aws_security_group.gauge.id]
   key_name                    = aws_key_pair.gauge.key_name
-  associate_public_ip_address = each.key == "generator"
-  tags                        = { Name = "${var.name}-${each.key}", expires = var.expires, role = each.key }
+  associate_public_ip_address = each.value == "generator"
+  tags                        = { Name = "${var.name}-${each.key}", expires = var.expires, role = each.value }
   volume_tags                 = { expires = var.expires }
 
   metadata_options {

@@ -1,9 +1,10 @@
 output "gauge_hosts" {
-  description = "The machines: role, address, user, and the file of the private key. Addresses other than the generator's are private."
-  value = [for role in sort(var.roles) : {
-    role    = role
-    address = role == "generator" ? aws_instance.gauge[role].public_ip : aws_instance.gauge[role].private_ip
+  description = "The machines, as Gauge reads them: role, address, user, file of the private key, and through which role SSH reaches those without a public address."
+  value = [for name in sort(keys(local.machines)) : {
+    role    = local.machines[name]
+    address = local.machines[name] == "generator" ? aws_instance.gauge[name].public_ip : aws_instance.gauge[name].private_ip
     user    = "admin"
     key     = var.ssh_private_key_file
+    via     = local.machines[name] == "generator" ? null : "generator"
   }]
 }

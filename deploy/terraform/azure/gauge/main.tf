@@ -1,4 +1,9 @@
-# Machines for a measurement: one type, one zone, one placement group. Only the generator has a public address, and only for SSH.
+# Machines for a measurement: one type, one zone, one placement group. Only generators have a public address, and only for SSH.
+
+locals {
+  # By name: each role once, and further generators.
+  machines = merge({ for role in var.roles : role => role }, { for number in range(2, var.generators + 1) : "generator-${number}" => "generator" })
+}
 
 resource "azurerm_resource_group" "gauge" {
   name     = var.name
@@ -54,7 +59,8 @@ resource "azurerm_subnet_network_security_group_association" "gauge" {
 }
 
 resource "azurerm_public_ip" "generator" {
-  name                = "${var.name}-generator"
+  for_each            = { for name, role in local.machines : name => role if role == "generator" }
+  name                = "${var.name}-${each.key}"
   location            = azurerm_resource_group.gauge.location
   resource_group_name = azurerm_resource_group.gauge.name
   allocation_method   = "Static"
@@ -63,7 +69,7 @@ resource "azurerm_public_ip" "generator" {
 }
 
 resource "azurerm_network_interface" "gauge" {
-  for_each                       = var.roles
+  for_each                       = local.machines
   name                           = "${var.name}-${each.key}"
   location                       = azurerm_resource_group.gauge.location
   resource_group_name            = azurerm_resource_group.gauge.name
@@ -74,12 +80,12 @@ resource "azurerm_network_interface" "gauge" {
     name                          = "machine"
     subnet_id                     = azurerm_subnet.gauge.id
     private_ip_address_allocation = "Dynamic"
-    public_ip_address_id          = each.key == "generator" ? azurerm_public_ip.generator.id : null
+    public_ip_address_id          = each.value == "generator" ? azurerm_public_ip.generator[each.key].id : null
   }
 }
 
 resource "azurerm_linux_virtual_machine" "gauge" {
-  for_each                     = var.roles
+  for_each                     = local.machines
   name                         = "${var.name}-${each.key}"
   location                     = azurerm_resource_group.gauge.location
   resource_group_name          = azurerm_resource_group.gauge.name
@@ -88,7 +94,7 @@ resource "azurerm_linux_virtual_machine" "gauge" {
   proximity_placement_group_id = azurerm_proximity_placement_group.gauge.id
   network_interface_ids        = [azurerm_network_interface.gauge[each.key].id]
   admin_username               = "gauge"
-  tags                         = { expires = var.expires, role = each.key }
+  tags                         = { expires = var.expires, role = each.value }
 
   admin_ssh_key {
     username   = "gauge"

@@ -1,7 +1,9 @@
-# Machines for a measurement: one type, one zone, one placement group. Only the generator has a public address, and only for SSH.
+# Machines for a measurement: one type, one zone, one placement group. Only generators have a public address, and only for SSH.
 
 locals {
-  region = replace(var.zone, "/-[a-z]$/", "")
+  # By name: each role once, and further generators.
+  machines = merge({ for role in var.roles : role => role }, { for number in range(2, var.generators + 1) : "generator-${number}" => "generator" })
+  region   = replace(var.zone, "/-[a-z]$/", "")
   # Labels have neither colons nor capitals.
   labels = { expires = lower(replace(var.expires, "/[^0-9A-Za-z]/", "-")) }
 }
@@ -50,12 +52,12 @@ resource "google_compute_resource_policy" "gauge" {
 }
 
 resource "google_compute_instance" "gauge" {
-  for_each          = var.roles
+  for_each          = local.machines
   name              = "${var.name}-${each.key}"
   zone              = var.zone
   machine_type      = var.machine
-  labels            = merge(local.labels, { role = each.key })
-  tags              = ["${var.name}-${each.key}"]
+  labels            = merge(local.labels, { role = each.value })
+  tags              = ["${var.name}-${each.value}"]
   resource_policies = [google_compute_resource_policy.gauge.self_link]
   metadata = {
     ssh-keys               = "gauge:${var.ssh_public_key}"
@@ -73,7 +75,7 @@ resource "google_compute_instance" "gauge" {
     subnetwork = google_compute_subnetwork.gauge.id
 
     dynamic "access_config" {
-      for_each = each.key == "generator" ? [1] : []
+      for_each = each.value == "generator" ? [1] : []
       content {
         network_tier = "PREMIUM"
       }

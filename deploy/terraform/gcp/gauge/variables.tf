@@ -25,7 +25,7 @@ variable "image" {
 }
 
 variable "ssh_cidr" {
-  description = "The network from which SSH reaches the generator, such as 203.0.113.7/32."
+  description = "The network from which SSH reaches the generators, such as 203.0.113.7/32."
   type        = string
   validation {
     condition     = can(cidrhost(var.ssh_cidr, 0)) && !endswith(var.ssh_cidr, "/0")
@@ -57,7 +57,17 @@ variable "roles" {
   type        = set(string)
   default     = ["generator", "gateway", "upstream"]
   validation {
-    condition     = contains(var.roles, "generator") && length(setsubtract(var.roles, ["generator", "gateway", "upstream"])) == 0
-    error_message = "roles must have generator, and besides only gateway and upstream."
+    condition     = length(setsubtract(["generator", "gateway"], var.roles)) == 0 && length(setsubtract(var.roles, ["generator", "gateway", "upstream"])) == 0
+    error_message = "roles must have generator and gateway, and besides only upstream."
+  }
+}
+
+variable "generators" {
+  description = "How many machines send the load."
+  type        = number
+  default     = 1
+  validation {
+    condition     = var.generators >= 1 && var.generators <= 20
+    error_message = "generators must be from 1 to 20."
   }
 }

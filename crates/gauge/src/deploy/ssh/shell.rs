@@ -70,11 +70,11 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 impl Shell {
-    pub(super) fn open(gauge: &Path, config: &plan::Ssh, logs: &Path) -> Result<Self, DeployError> {
+    pub(super) fn open(gauge: &Path, config: &plan::Ssh, log: &Path) -> Result<Self, DeployError> {
         let folder = tempfile::Builder::new().prefix("gauge-ssh-").tempdir();
         let folder = folder.map_err(|error| DeployError::file(std::env::temp_dir(), error))?;
         let socket = folder.path().join("control");
-        let log = logs.join("ssh.log");
+        let log = log.to_owned();
         let file = std::fs::File::create(&log).map_err(|error| DeployError::file(&log, error))?;
         let mut options: Vec<String> = vec!["-o".to_owned(), "BatchMode=yes".to_owned()];
         if let Some(port) = config.port {
@@ -129,7 +129,8 @@ impl Shell {
             said if said.is_empty() => why,
             said => format!("{why}; ssh says: {said}"),
         };
-        DeployError::Remote { host: self.host.clone(), why }
+        let host = self.host.clone();
+        if self.asked == 1 { DeployError::NoConnection { host, why } } else { DeployError::Remote { host, why } }
     }
 
     /// Runs lines there; what they print, both streams. That they fail is no error.

@@ -2,9 +2,12 @@
 
 use std::path::PathBuf;
 
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
 
+use super::super::hosts::Host;
 use super::super::size;
 use super::value::text_or_map;
 
@@ -32,27 +35,78 @@ pub(crate) enum DeployFile {
     #[default]
     Local,
     Ssh(SshFile),
+    Hosts(Vec<Host>),
+    Terraform(TerraformFile),
+}
+
+/// Machines that are made for the evaluation.
+#[derive(Debug)]
+pub(crate) struct TerraformFile {
+    pub(crate) terraform: PathBuf,
+    pub(crate) program: TerraformProgram,
+    pub(crate) vars: Map<String, Value>,
+    pub(crate) keep: bool,
+}
+
+/// The program that makes machines.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TerraformProgram {
+    /// OpenTofu, else Terraform.
+    #[default]
+    Auto,
+    /// OpenTofu.
+    Tofu,
+    /// Terraform.
+    Terraform,
+}
+
+const PLACES: &str = "local, {ssh: {host: HOST}}, {hosts: [..]} or {terraform: FOLDER}";
+
+/// `deploy` as a mapping. Which of the keys go together is checked behind it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DeployMap {
+    ssh: Option<SshFile>,
+    hosts: Option<Vec<Host>>,
+    terraform: Option<PathBuf>,
+    program: Option<TerraformProgram>,
+    vars: Option<Map<String, Value>>,
+    keep: Option<bool>,
+}
+
+impl DeployMap {
+    fn place(self) -> Result<DeployFile, String> {
+        let of_terraform = self.program.is_some() || self.vars.is_some() || self.keep.is_some();
+        match (self.ssh, self.hosts, self.terraform) {
+            (None, None, Some(terraform)) => Ok(DeployFile::Terraform(TerraformFile {
+                terraform,
+                program: self.program.unwrap_or_default(),
+                vars: self.vars.unwrap_or_default(),
+                keep: self.keep.unwrap_or_default(),
+            })),
+            _ if of_terraform => Err("`program`, `vars` and `keep` go with `terraform`".to_owned()),
+            (Some(ssh), None, None) => Ok(DeployFile::Ssh(ssh)),
+            (None, Some(hosts), None) => Ok(DeployFile::Hosts(hosts)),
+            _ => Err(format!("one place to run is needed: {PLACES}")),
+        }
+    }
 }
 
 impl<'de> Deserialize<'de> for DeployFile {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Map {
-            ssh: SshFile,
-        }
         let local = |name: &str| match name {
-            "local" => Ok(None),
-            other => Err(format!("`{other}` is not a place to run; write local, or {{ssh: {{host: HOST}}}}")),
+            "local" => Ok(Wrapper(None)),
+            other => Err(format!("`{other}` is not a place to run; write {PLACES}")),
         };
-        struct Wrapper(Option<Map>);
+        struct Wrapper(Option<DeployMap>);
         impl<'de> Deserialize<'de> for Wrapper {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                Map::deserialize(deserializer).map(|map| Wrapper(Some(map)))
+                DeployMap::deserialize(deserializer).map(|map| Wrapper(Some(map)))
             }
         }
-        let found = text_or_map(deserializer, "local, or {ssh: {host: HOST}}", |name| local(name).map(Wrapper))?;
-        Ok(found.0.map_or(DeployFile::Local, |map| DeployFile::Ssh(map.ssh)))
+        let found = text_or_map(deserializer, PLACES, local)?;
+        found.0.map_or(Ok(DeployFile::Local), |map| map.place().map_err(D::Error::custom))
     }
 }
 
@@ -81,4 +135,7 @@ pub struct SshFile {
     /// Directory there (default `/tmp/gauge-` and a number); emptied at the end.
     #[serde(default)]
     pub directory: Option<PathBuf>,
+    /// Generators are other machines: this program itself reaches the systems through a tunnel of ssh, also at `address`.
+    #[serde(skip)]
+    pub tunnel: bool,
 }

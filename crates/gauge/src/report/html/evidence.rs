@@ -224,6 +224,7 @@ fn environment(html: &mut String, page: &Page<'_>) {
         ("Memory", environment.memory_bytes.map(|bytes| view::size(bytes as f64))),
         ("Congestion control of TCP", environment.congestion_control.clone()),
         ("Deployed", Some(environment.deploy.clone()).filter(|deploy| !deploy.is_empty())),
+        ("Generators", Some(view::generators(environment)).filter(|generators| !generators.is_empty())),
         ("Given to a system", {
             let cpus =
                 environment.hardware_cpus.map(|cpus| format!("{cpus} processor{}", if cpus == 1 { "" } else { "s" }));

@@ -166,6 +166,11 @@ impl Progress for Shown {
         }
     }
 
+    fn machines(&mut self, text: &str) {
+        self.event(|events| events.step("machines", text));
+        self.say(text);
+    }
+
     fn warning(&mut self, text: &str) {
         self.event(|events| events.step("warning", text));
         self.say(&format!("gauge: {text}"));
