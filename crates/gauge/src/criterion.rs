@@ -1,6 +1,6 @@
 //! The criteria by which systems are compared: one table. Rows, comparisons, the score, reports and CSV go by it; a criterion more is an entry more.
 
-use crate::results::report::{Chat, Latency};
+use crate::results::report::{Chat, Latency, Streams};
 use crate::results::{DIRECT, Price, Results, Search, Trial, Usage, WorkloadPlan};
 use crate::stats;
 use crate::verdict::words::{number, size, time};
@@ -93,6 +93,10 @@ impl Measured<'_> {
         self.trial.observed.as_ref()?.upstream.as_ref()
     }
 
+    fn streams(&self) -> Option<&Streams> {
+        self.trial.report.as_ref()?.total.grpc.as_ref()?.streams.as_ref()
+    }
+
     fn chat(&self) -> Option<&Chat> {
         self.trial.report.as_ref()?.total.chat.as_ref()
     }
@@ -121,6 +125,10 @@ const COST: &str = "cost";
 const TTFT: &str = "ttft";
 /// Time between tokens of chat calls.
 const INTER_TOKEN: &str = "inter-token";
+
+/// Time to the first message of streams of gRPC, and round trips in them.
+const FIRST_MESSAGE: &str = "first-message";
+const ROUND_TRIP: &str = "round-trip";
 
 /// Time to the first byte of event streams.
 const FIRST_BYTE: &str = "first-byte";
@@ -238,6 +246,32 @@ pub const CRITERIA: &[Criterion] = &[
         source: Source::Trial(always, |measured| {
             let events = measured.trial.report.as_ref()?.total.events?;
             (events.received > 0).then(|| events.arrivals as f64 / events.received as f64)
+        }),
+        reference: Reference::Same,
+        weight: 0.0,
+    },
+    Criterion {
+        name: FIRST_MESSAGE,
+        title: "time to first message",
+        about: "Of gRPC methods that return a stream: time from when a call was due to the end of the first message, at the same percentile as the \
+                latency; lower is better.",
+        unit: Unit::Milliseconds,
+        better: Better::Lower,
+        source: Source::Trial(always, |measured| {
+            percentile(measured.streams()?.first_message.as_ref()?, measured.percentile?)
+        }),
+        reference: Reference::Same,
+        weight: 0.0,
+    },
+    Criterion {
+        name: ROUND_TRIP,
+        title: "round trip of messages",
+        about: "Of gRPC methods with streams in both directions: time from the send of a message until as many have come back, at the same percentile as \
+                the latency; lower is better.",
+        unit: Unit::Milliseconds,
+        better: Better::Lower,
+        source: Source::Trial(always, |measured| {
+            percentile(measured.streams()?.round_trip.as_ref()?, measured.percentile?)
         }),
         reference: Reference::Same,
         weight: 0.0,
@@ -455,7 +489,7 @@ impl Criterion {
 
     /// Whether it is a percentile: that of its workload.
     pub fn is_percentile(&self) -> bool {
-        matches!(self.name, "latency" | "closed-latency" | FIRST_BYTE | TTFT | INTER_TOKEN)
+        matches!(self.name, "latency" | "closed-latency" | FIRST_BYTE | FIRST_MESSAGE | ROUND_TRIP | TTFT | INTER_TOKEN)
     }
 
     /// Its value in a search.

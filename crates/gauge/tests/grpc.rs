@@ -1,5 +1,18 @@
 //! The generator over gRPC, against a server on the `h2` crate that speaks the protocol by hand.
 
+#[path = "grpc/demo.rs"]
+mod demo;
+#[path = "grpc/params.rs"]
+mod params;
+#[path = "grpc/real.rs"]
+mod real;
+#[path = "grpc/reflection.rs"]
+mod reflection;
+#[path = "grpc/server.rs"]
+mod server;
+#[path = "grpc/streams.rs"]
+mod streams;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::process::Command;
@@ -83,14 +96,23 @@ async fn call(request: http::Request<h2::RecvStream>, mut respond: h2::server::S
     };
 }
 
-fn load(address: SocketAddr, more: &[&str]) -> (Option<i32>, String, Value) {
+/// The exit code of a command, what it said, and its report.
+fn gauge(arguments: &[&str]) -> (Option<i32>, String, Value) {
     let folder = tempfile::tempdir().expect("a folder");
     let json = folder.path().join("report.json");
     let mut command = Command::new(env!("CARGO_BIN_EXE_gauge"));
-    command.args(["load", &format!("http://{address}"), "--grpc", METHOD, "--proto", PROTO, "-q", "--json"]).arg(&json);
-    let output = command.args(more).output().expect("gauge");
+    let output = command.args(arguments).arg("-q").arg("--json").arg(&json).output().expect("gauge");
     let report = std::fs::read_to_string(&json).ok().and_then(|text| serde_json::from_str(&text).ok());
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned(), report.unwrap_or_default())
+}
+
+/// Loads a method of which the server's reflection says what it takes.
+fn load_url(url: &str, method: &str, more: &[&str]) -> (Option<i32>, String, Value) {
+    gauge(&[&["load", url, "--grpc", method][..], more].concat())
+}
+
+fn load(address: SocketAddr, more: &[&str]) -> (Option<i32>, String, Value) {
+    load_url(&format!("http://{address}"), METHOD, &[&["--proto", PROTO][..], more].concat())
 }
 
 #[test]

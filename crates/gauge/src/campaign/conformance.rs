@@ -23,11 +23,7 @@ const UNKNOWN: &str = "/gauge-asks-for-a-path-that-nobody-has";
 #[derive(Debug, Default)]
 pub(super) struct Expected(Vec<Vec<Exchange>>);
 
-pub(super) fn exchanges(
-    campaign: &Campaign<'_>,
-    workload: &plan::Workload,
-    lane: &Lane,
-) -> Result<Vec<Exchange>, CampaignError> {
+fn exchanges(campaign: &Campaign<'_>, workload: &plan::Workload, lane: &Lane) -> Result<Vec<Exchange>, CampaignError> {
     let request = lane::for_conformance(workload, lane, &campaign.generate.made);
     let prepared = Prepared::new(&request).map_err(|error| CampaignError::Backend(error.to_string()))?;
     Ok(prepared.once())

@@ -524,7 +524,9 @@ fn slim(report: &mut Report) {
             &mut measurement.first_byte,
         ];
         let chat = measurement.chat.as_mut().map(|chat| [&mut chat.ttft, &mut chat.inter_token]);
-        for latency in all.into_iter().chain(chat.into_iter().flatten()).flatten() {
+        let streams = measurement.grpc.as_mut().and_then(|grpc| grpc.streams.as_mut());
+        let streams = streams.map(|streams| [&mut streams.first_message, &mut streams.round_trip]);
+        for latency in all.into_iter().chain(chat.into_iter().chain(streams).flatten()).flatten() {
             latency.samples_ns = latency.samples_ns.take().filter(|samples| samples.len() <= SAMPLES);
         }
     }

@@ -32,7 +32,7 @@ pub(super) fn named(plan: &Plan) -> BTreeMap<String, String> {
             if let Some(Body::File(file)) = &planned.operation.body {
                 files.push(file);
             }
-            files.extend(planned.operation.grpc.iter().map(|grpc| grpc.proto.as_path()));
+            files.extend(planned.operation.grpc.iter().filter_map(|grpc| grpc.proto.as_deref()));
             files.extend(planned.operation.params.values().filter_map(|source| match source {
                 Source::Csv { file, .. } => Some(file.as_path()),
                 _ => None,

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::conformance::{self, exchanges};
+use super::conformance;
 use super::generate::Failure;
 use super::program::Placed;
 use super::start::Running;
 use super::{Campaign, CampaignError, lane};
-use crate::load::Prepared;
+use crate::load::{PrepareError, Prepared};
 use crate::plan::{Step, Workload};
 use crate::results::{Conformance, Difference};
 
@@ -52,7 +52,10 @@ impl Campaign<'_> {
         let mut described = workload.operations.iter().map(|planned| planned.described == id);
         request.operations.retain(|_| described.next() == Some(true));
         request.operations.truncate(1);
-        let prepared = Prepared::new(&request).map_err(|error| CampaignError::Backend(error.to_string()))?;
+        let prepared = Prepared::new(&request).map_err(|error| match of_service(error) {
+            Ok(why) => Failure::Trial(why),
+            Err(error) => Failure::Campaign(error),
+        })?;
         let failed = prepared.once().into_iter().find(|exchange| !exchange.expected);
         failed.map_or(Ok(()), |exchange| {
             let found = conformance::outcome(&exchange);
@@ -77,7 +80,15 @@ impl Campaign<'_> {
                 Err(Failure::Stopped) => return Err(CampaignError::Stopped),
                 Err(Failure::Campaign(error)) => return Err(error),
             }
-            for exchange in exchanges(self, workload, &running.lane)? {
+            let request = lane::for_conformance(workload, &running.lane, &self.generate.made);
+            let prepared = match Prepared::new(&request) {
+                Ok(prepared) => prepared,
+                Err(error) => {
+                    differs(workload.name.clone(), "description", of_service(error)?);
+                    continue;
+                }
+            };
+            for exchange in prepared.once() {
                 if !exchange.expected {
                     differs(exchange.operation.clone(), "status", conformance::outcome(&exchange));
                 }
@@ -88,5 +99,13 @@ impl Campaign<'_> {
         }
         found.operations = operations;
         Ok(found)
+    }
+}
+
+/// Why a service cannot be called that does not describe the methods, or has others: that is its own fault, and the campaign goes on.
+fn of_service(error: PrepareError) -> Result<String, CampaignError> {
+    match error {
+        PrepareError::Reflection { .. } | PrepareError::Operation { .. } => Ok(error.to_string()),
+        error => Err(CampaignError::Backend(error.to_string())),
     }
 }

@@ -1,6 +1,8 @@
 //! The demonstration over gRPC: the service of `examples/evaluations/grpc.proto` on connections that begin with the preface of HTTP/2. As the upstream of
 //! profile checks it takes a call of any method, and says what reached it in JSON instead of a message.
 
+mod streams;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
@@ -12,6 +14,7 @@ use tokio::net::TcpStream;
 
 use super::answer::TEXT;
 use super::{MOST, Served, probe};
+use crate::load::engine::http2::send;
 
 /// `5 not%20found`: the status and the message of a call.
 pub(crate) const DO_STATUS: &str = "x-probe-grpc-status";
@@ -88,6 +91,9 @@ async fn answer_call(
     mut respond: h2::server::SendResponse<Bytes>,
     served: &Served,
 ) -> Result<(), h2::Error> {
+    if !served.probe && streams::is_stream(request.uri().path()) {
+        return streams::answer(request, respond, served).await;
+    }
     let (head, mut stream) = request.into_parts();
     let mut body = Vec::new();
     while let Some(data) = stream.data().await {
@@ -118,12 +124,7 @@ async fn answer_call(
         return Ok(());
     };
     let mut stream = respond.send_response(response, false)?;
-    let mut framed = Bytes::from(frame(message));
-    while !framed.is_empty() {
-        stream.reserve_capacity(framed.len());
-        let Some(room) = std::future::poll_fn(|context| stream.poll_capacity(context)).await else { return Ok(()) };
-        stream.send_data(framed.split_to(room?.min(framed.len())), false)?;
-    }
+    send(&mut stream, frame(message).into(), false).await?;
     stream.send_trailers(reply.ending())
 }
 

@@ -36,6 +36,7 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
         bad_reply: None,
         tls: None,
         closed: None,
+        unsent: None,
         total: Some(failed.saturating_sub(kind("Length")) + status),
     };
 

@@ -83,6 +83,7 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
         bad_reply: all(&["malformed"]),
         tls: None,
         closed: None,
+        unsent: None,
         status: Some(unexpected),
         total: Some(unanswered + unexpected),
     };

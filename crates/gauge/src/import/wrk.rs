@@ -43,6 +43,7 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
         bad_reply: None,
         tls: None,
         closed: None,
+        unsent: None,
         total: Some(connect + reset + timeout + status),
     };
 

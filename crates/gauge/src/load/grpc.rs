@@ -1,50 +1,112 @@
-//! Unary calls of gRPC: a method of a `.proto` file, messages from JSON, and what a response says.
+//! Calls of gRPC: a method of a `.proto` file or of the server's reflection, messages from JSON, and what a response says.
 //!
 //! The wire format is that of "gRPC over HTTP2" (github.com/grpc/grpc, doc/PROTOCOL-HTTP2.md).
+
+mod frames;
+pub(crate) mod reflection;
 
 use std::path::Path;
 use std::time::Duration;
 
 use http::HeaderMap;
 use prost_reflect::prost::Message;
-use prost_reflect::{DescriptorPool, DynamicMessage, Kind, MessageDescriptor};
+use prost_reflect::{DescriptorPool, DynamicMessage, Kind, MessageDescriptor, SerializeOptions};
 use serde_json::Value;
 
 use super::workload::{Body, Grpc, Operation};
+pub(crate) use frames::Frames;
 
 /// `OK` whose message says `success: false`, as it is counted among statuses: no HTTP status and no other code of gRPC.
 const REFUSED: u16 = 0;
+/// `OK` as it is counted.
+pub(crate) const OK: u16 = 200;
 /// The code of a response that has none.
 const UNKNOWN: u16 = 2;
 /// Compressed or not, and the length of the message.
 const PREFIX: usize = 5;
+/// Most messages that a call sends: they are in memory when it begins.
+const MOST_MESSAGES: u32 = 1_000_000;
 
-/// A unary method.
+/// The names of the codes (github.com/grpc/grpc, doc/statuscodes.md).
+const CODES: [&str; 17] = [
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];
+
+/// A method, and how it is called.
 #[derive(Debug)]
 pub(crate) struct Method {
     path: String,
     input: MessageDescriptor,
     output: MessageDescriptor,
+    pub(crate) takes_stream: bool,
+    pub(crate) returns_stream: bool,
+    /// Messages that a call sends.
+    pub(crate) messages: u32,
+    /// Fewer messages of the server are an error.
+    pub(crate) responses: u32,
 }
 
 impl Method {
-    /// Reads a method from its `.proto` file; what that imports is found from its folder.
-    pub(crate) fn read(call: &Grpc) -> Result<Self, String> {
-        let folder = call.proto.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let set =
-            protox::compile([&call.proto], [folder]).map_err(|error| format!("{}: {error}", call.proto.display()))?;
-        let pool = DescriptorPool::from_file_descriptor_set(set).map_err(|error| error.to_string())?;
-        let known = || {
-            let methods = pool.services().flat_map(|service| service.methods().collect::<Vec<_>>());
-            let names: Vec<String> = methods.map(|method| path_of(&method)).collect();
-            format!("there is no method `{}` in {}; it has {}", call.method, call.proto.display(), names.join(", "))
+    /// Finds a method among descriptors. `place` is where they are from, in words.
+    pub(crate) fn find(pool: &DescriptorPool, call: &Grpc, place: &str) -> Result<Self, String> {
+        let name = &call.method;
+        let methods = || pool.services().flat_map(|service| service.methods().collect::<Vec<_>>());
+        let Some(method) = methods().find(|method| path_of(method) == *name) else {
+            let service = service_of(name);
+            // Of a server with many services only those of the service are of interest.
+            let mut names: Vec<String> = methods().map(|method| path_of(&method)).collect();
+            if names.iter().any(|name| service_of(name) == service) {
+                names.retain(|name| service_of(name) == service);
+            }
+            return Err(format!("there is no method `{name}` in {place}; it has {}", names.join(", ")));
         };
-        let methods = pool.services().flat_map(|service| service.methods().collect::<Vec<_>>());
-        let method = methods.into_iter().find(|method| path_of(method) == call.method).ok_or_else(known)?;
-        if method.is_client_streaming() || method.is_server_streaming() {
-            return Err(format!("`{}` is a stream; only unary calls are sent", call.method));
+        let (takes_stream, returns_stream) = (method.is_client_streaming(), method.is_server_streaming());
+        match (call.messages, call.responses) {
+            (Some(_), _) if !takes_stream => {
+                return Err(format!("`messages` is for methods that take a stream, and `{name}` takes one message"));
+            }
+            (Some(messages), _) if messages == 0 || messages > MOST_MESSAGES => {
+                return Err(format!("`messages` is {messages}; a call sends between 1 and {MOST_MESSAGES}"));
+            }
+            (_, Some(_)) if !returns_stream => {
+                return Err(format!(
+                    "`responses` is for methods that return a stream, and `{name}` returns one message"
+                ));
+            }
+            _ => {}
         }
-        Ok(Method { path: format!("/{}", path_of(&method)), input: method.input(), output: method.output() })
+        let messages = call.messages.unwrap_or(1);
+        Ok(Method {
+            path: format!("/{}", path_of(&method)),
+            input: method.input(),
+            output: method.output(),
+            takes_stream,
+            returns_stream,
+            messages,
+            // Each message of a call in both directions waits for one of the server.
+            responses: call.responses.unwrap_or(0).max(if takes_stream && returns_stream { messages } else { 0 }),
+        })
+    }
+
+    /// Whether a call has more than one message in a direction.
+    pub(crate) fn is_stream(&self) -> bool {
+        self.takes_stream || self.returns_stream
     }
 
     /// The operation as an HTTP request without its body.
@@ -59,15 +121,13 @@ impl Method {
 
     /// The messages of an operation, each with its prefix.
     pub(crate) fn messages(&self, operation: &Operation) -> Result<Vec<Vec<u8>>, String> {
-        if !operation.params.is_empty() {
-            return Err("a message of gRPC takes no params; write `lines`, a message each".to_owned());
-        }
         match &operation.body {
             None => Ok(vec![self.encode("{}")?]),
             Some(Body::Text(text)) => Ok(vec![self.encode(text)?]),
             Some(Body::Lines(file)) => {
                 let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
-                text.lines().map(|line| self.encode(line)).collect()
+                let messages: Vec<_> = text.lines().map(|line| self.encode(line)).collect::<Result<_, _>>()?;
+                if messages.is_empty() { Err(format!("{} has no line", file.display())) } else { Ok(messages) }
             }
             Some(Body::File(file)) => {
                 let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -78,21 +138,35 @@ impl Method {
     }
 
     /// A message from its JSON form (protobuf.dev, "ProtoJSON"). Where the message has a string and the JSON something else, it is the text of that.
-    fn encode(&self, json: &str) -> Result<Vec<u8>, String> {
+    pub(crate) fn encode(&self, json: &str) -> Result<Vec<u8>, String> {
         let wrong = |why: String| format!("no message of {}: {why}", self.input.full_name());
         let mut value: Value = serde_json::from_str(json).map_err(|error| wrong(error.to_string()))?;
         texts(&mut value, &self.input);
         let message =
             DynamicMessage::deserialize(self.input.clone(), value).map_err(|error| wrong(error.to_string()))?;
-        let length = u32::try_from(message.encoded_len()).map_err(|_| wrong("it is too long".to_owned()))?;
-        let mut frame = vec![0];
-        frame.extend_from_slice(&length.to_be_bytes());
-        frame.extend(message.encode_to_vec());
-        Ok(frame)
+        if u32::try_from(message.encoded_len()).is_err() {
+            return Err(wrong("it is too long".to_owned()));
+        }
+        Ok(framed(&message.encode_to_vec()))
     }
 
-    /// The status that a response counts as: 200, the HTTP status that an intermediary sent, a code of gRPC (1 to 16), or [`REFUSED`]. `None`: not a
-    /// valid response of gRPC.
+    /// The last message of a body in its JSON form, with the fields that have their default.
+    pub(crate) fn json(&self, body: &[u8]) -> Option<Value> {
+        let mut last = None;
+        let mut frames = Frames::default();
+        frames.data(body, |message| last = Some(message.to_vec())).ok()?;
+        let message = DynamicMessage::decode(self.output.clone(), last?.as_slice()).ok()?;
+        let options = SerializeOptions::new().skip_default_fields(false);
+        message.serialize_with_options(serde_json::value::Serializer, &options).ok()
+    }
+
+    /// Whether bytes are a message that the method returns.
+    pub(crate) fn returns(&self, message: &[u8]) -> bool {
+        DynamicMessage::decode(self.output.clone(), message).is_ok()
+    }
+
+    /// The status that the response to a call without a stream of the server counts as: 200, the HTTP status that an intermediary sent, a code of gRPC (1
+    /// to 16), or [`REFUSED`]. `None`: not a valid response of gRPC.
     pub(crate) fn status(
         &self,
         status: u16,
@@ -100,22 +174,84 @@ impl Method {
         trailers: Option<&HeaderMap>,
         body: &[u8],
     ) -> Option<u16> {
-        // A response without a message has its status in the head.
-        let field = |fields: &HeaderMap| Some(fields.get("grpc-status")?.to_str().ok()?.parse::<u16>().ok());
-        let code = trailers.and_then(field).or_else(|| field(head));
-        match code {
-            None if status != 200 => Some(status),
-            None => Some(UNKNOWN),
-            Some(Some(0)) => {
-                let message = DynamicMessage::decode(self.output.clone(), body.get(PREFIX..)?).ok()?;
-                let success = message.get_field_by_name("success");
-                let refused = success.is_some_and(|success| success.as_bool() == Some(false));
-                Some(if refused { REFUSED } else { 200 })
-            }
-            Some(Some(code @ 1..=16)) => Some(code),
-            Some(_) => Some(UNKNOWN),
+        let status = Self::stream_status(status, head, trailers);
+        if status != OK {
+            return Some(status);
+        }
+        let (prefix, message) = body.split_first_chunk::<PREFIX>()?;
+        if prefix[0] != 0 || message.len() != length(prefix) {
+            return None;
+        }
+        let message = DynamicMessage::decode(self.output.clone(), message).ok()?;
+        let success = message.get_field_by_name("success");
+        let refused = success.is_some_and(|success| success.as_bool() == Some(false));
+        Some(if refused { REFUSED } else { OK })
+    }
+
+    /// The same without regard to messages.
+    pub(crate) fn stream_status(status: u16, head: &HeaderMap, trailers: Option<&HeaderMap>) -> u16 {
+        match code_of(head, trailers) {
+            None if status != 200 => status,
+            None => UNKNOWN,
+            Some(0) => OK,
+            Some(code @ 1..=16) => code,
+            Some(_) => UNKNOWN,
         }
     }
+
+    /// Why a call has such a status, in words.
+    pub(crate) fn why(&self, status: u16, head: &HeaderMap, trailers: Option<&HeaderMap>) -> String {
+        let method = self.path.trim_start_matches('/');
+        let said = message_of(head, trailers);
+        let said = if said.is_empty() { said } else { format!(": {said}") };
+        match CODES.get(usize::from(status)) {
+            Some(_) if status == REFUSED => format!("{method}: OK, and the message says success: false"),
+            Some(_) if code_of(head, trailers).is_none() => format!("{method}: the response ended without a status"),
+            Some(name) => format!("{method}: {name}{said}"),
+            None => format!("{method}: HTTP status {status}"),
+        }
+    }
+}
+
+/// Descriptors from a `.proto` file; what that imports is found from its folder.
+pub(crate) fn compile(proto: &Path) -> Result<DescriptorPool, String> {
+    let folder = proto.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let set = protox::compile([proto], [folder]).map_err(|error| format!("{}: {error}", proto.display()))?;
+    DescriptorPool::from_file_descriptor_set(set).map_err(|error| error.to_string())
+}
+
+/// The service of `package.Service/Method`.
+pub(crate) fn service_of(method: &str) -> &str {
+    method.rsplit_once('/').map_or(method, |(service, _)| service)
+}
+
+/// A message with its prefix: not compressed, and its length.
+fn framed(message: &[u8]) -> Vec<u8> {
+    let mut framed = Vec::with_capacity(PREFIX + message.len());
+    framed.push(0);
+    framed.extend_from_slice(&(message.len() as u32).to_be_bytes());
+    framed.extend_from_slice(message);
+    framed
+}
+
+/// The length of the message behind a prefix.
+fn length(prefix: &[u8; PREFIX]) -> usize {
+    u32::from_be_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]) as usize
+}
+
+/// The code of a response: `None` without one, [`UNKNOWN`] where it is not a number. A response without a message has it in the head.
+fn code_of(head: &HeaderMap, trailers: Option<&HeaderMap>) -> Option<u16> {
+    let field = |fields: &HeaderMap| {
+        let value = fields.get("grpc-status")?;
+        Some(value.to_str().ok().and_then(|value| value.parse().ok()).unwrap_or(UNKNOWN))
+    };
+    trailers.and_then(field).or_else(|| field(head))
+}
+
+/// The message of the status, as it was sent (percent-encoded).
+fn message_of(head: &HeaderMap, trailers: Option<&HeaderMap>) -> String {
+    let field = |fields: &HeaderMap| Some(fields.get("grpc-message")?.to_str().ok()?.to_owned());
+    trailers.and_then(field).or_else(|| field(head)).unwrap_or_default()
 }
 
 fn path_of(method: &prost_reflect::MethodDescriptor) -> String {
@@ -148,3 +284,6 @@ fn one(value: &mut Value, kind: &Kind) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests;

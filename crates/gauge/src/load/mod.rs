@@ -3,8 +3,8 @@
 //! [`workload`] says what to send; [`Prepared::new`] checks it and reads its files; [`Generator::run`] sends it and gives a [`crate::results::Report`].
 
 pub mod chat;
-mod engine;
-mod grpc;
+pub(crate) mod engine;
+pub(crate) mod grpc;
 pub mod payload;
 mod prepare;
 mod schedule;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::chat::{Chat, Slo};
 use super::websocket::Messages;
 use super::workload::{Closed, Load, Mark, Open, Order, Protocol, Rates, Span, Statuses, WebSocket, Workload};
-pub(crate) use operation::{Body, Capture, CaptureFrom, Operation};
+pub(crate) use operation::{Body, Capture, CaptureFrom, Operation, json};
 pub(crate) use secure::Secure;
 pub use url::Url;
 pub(crate) use values::{Table, Value};
@@ -48,6 +48,16 @@ pub enum PrepareError {
     /// TLS that cannot be set up.
     #[error("tls: {0}")]
     Tls(String),
+    /// A method of gRPC that the server's reflection does not describe.
+    #[error("operation `{operation}`: reflection at {url}: {problem}")]
+    Reflection {
+        /// The name of the operation.
+        operation: String,
+        /// Where it was requested.
+        url: String,
+        /// What is wrong and what to do.
+        problem: String,
+    },
     /// An operation that makes no sense.
     #[error("operation `{operation}`: {problem}")]
     Operation {
@@ -221,6 +231,11 @@ impl Prepared {
     /// Whether TLS is spoken.
     pub(crate) fn has_tls(&self) -> bool {
         self.authorities.iter().any(|authority| authority.secure.is_some())
+    }
+
+    /// Whether methods of gRPC are called.
+    pub(crate) fn has_grpc(&self) -> bool {
+        self.operations.iter().any(|operation| operation.grpc.is_some())
     }
 
     /// How long the load takes by plan, as far as that is known.

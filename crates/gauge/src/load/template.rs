@@ -77,6 +77,11 @@ impl Template {
         Template { parts: Piece::all(text, index).into_iter().map(part).collect() }
     }
 
+    /// Whether no value is in it.
+    pub(crate) fn is_fixed(&self) -> bool {
+        !self.parts.iter().any(|part| matches!(part, Part::Value(_)))
+    }
+
     /// Names in braces that look like a value's: letters, digits, `_`, `-` and `.`.
     pub(crate) fn names(text: &str) -> impl Iterator<Item = &str> {
         text.split('{').skip(1).filter_map(|after| after.split_once('}')).map(|(name, _)| name).filter(|name| {

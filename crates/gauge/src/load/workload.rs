@@ -93,7 +93,7 @@ impl Workload {
             if let Some(Body::File(file) | Body::Lines(file)) = &mut operation.body {
                 place(file);
             }
-            operation.grpc.iter_mut().for_each(|grpc| place(&mut grpc.proto));
+            operation.grpc.iter_mut().filter_map(|grpc| grpc.proto.as_mut()).for_each(place);
             for source in operation.params.values_mut() {
                 if let Source::Csv { file, .. } = source {
                     place(file);
@@ -176,7 +176,7 @@ pub struct Operation {
     /// Path and query with `{name}` where a value goes; values are percent-encoded.
     #[serde(default)]
     pub path: String,
-    /// A unary call of gRPC instead of method and path; the body is its message as JSON, and the protocol is `http2`.
+    /// A call of gRPC instead of method and path; the body is its message as JSON, and the protocol is `http2`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grpc: Option<Grpc>,
     /// `http://host:port` or `https://host:port` where this operation goes instead of the workload's base.
@@ -218,10 +218,24 @@ impl Operation {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grpc {
-    /// The file that describes it; what it imports is found from its folder.
-    pub proto: PathBuf,
+    /// The file that describes it; what it imports is found from its folder. Without it the server's reflection does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proto: Option<PathBuf>,
     /// `package.Service/Method`.
     pub method: String,
+    /// Messages that a call sends, where the method takes a stream (default 1). Where it also returns one, each waits for a message of the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messages: Option<u32>,
+    /// Where the method returns a stream: a call with fewer messages is an error (default 0).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub responses: Option<u32>,
+}
+
+impl Grpc {
+    /// A method that the server's reflection describes.
+    pub fn of(method: String) -> Self {
+        Grpc { proto: None, method, messages: None, responses: None }
+    }
 }
 
 /// A request's body.

@@ -160,21 +160,27 @@ pub struct Program {
 /// How a service is called over gRPC: the operations of the API as methods, each with the operation's JSON body as its message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Calls {
-    /// The file that describes the methods.
-    pub proto: PathBuf,
+    /// The file that describes the methods; without it the service's reflection does.
+    pub proto: Option<PathBuf>,
     /// `package.Service/Method` by the operation's id in the API.
     pub methods: BTreeMap<String, String>,
     /// Calls that share a connection.
     pub streams: u32,
+    /// Messages that a call sends, where its method takes a stream.
+    pub messages: Option<u32>,
+    /// Messages that the service sends at least, where the method returns a stream.
+    pub responses: Option<u32>,
 }
 
 impl Calls {
     /// An operation as the call of its method.
     pub(crate) fn call(&self, planned: &PlannedOperation, mut operation: Operation) -> Operation {
-        operation.grpc = self
-            .methods
-            .get(&planned.described)
-            .map(|method| Grpc { proto: self.proto.clone(), method: method.clone() });
+        operation.grpc = self.methods.get(&planned.described).map(|method| Grpc {
+            proto: self.proto.clone(),
+            method: method.clone(),
+            messages: self.messages,
+            responses: self.responses,
+        });
         // That of a call is its own.
         operation.headers.retain(|name, _| !name.eq_ignore_ascii_case("content-type"));
         operation

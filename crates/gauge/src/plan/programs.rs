@@ -79,7 +79,13 @@ fn calls(check: &mut Check, read: Spanned<file::GrpcFile>, unready: bool) -> Cal
     if unready {
         check.wrong(defined, "a service over gRPC needs `ready`: grpc://{address}:{PORT} or tcp://{address}:{PORT}");
     }
-    Calls { proto: check.path(&read.proto), methods: read.methods, streams: read.streams.unwrap_or(STREAMS) }
+    Calls {
+        proto: read.proto.map(|proto| check.path(&proto)),
+        methods: read.methods,
+        streams: read.streams.unwrap_or(STREAMS),
+        messages: read.messages,
+        responses: read.responses,
+    }
 }
 
 fn ready(check: &mut Check, value: String, place: Location) -> Option<Ready> {

@@ -178,8 +178,9 @@ fn prepare(
                 None => {}
             }
             match calls {
-                Some(calls) => calls.call(planned, operation),
-                None => operation,
+                Some(calls) if calls.proto.is_some() => calls.call(planned, operation),
+                // What its reflection says is known when it runs.
+                Some(_) | None => operation,
             }
         };
         list.iter().map(of).collect()

@@ -43,7 +43,7 @@ impl Grpc {
     /// Makes an operation the call of the method that its path names.
     pub(super) fn call(&self, operation: &mut Operation) {
         let method = operation.path.trim_start_matches('/').to_owned();
-        operation.grpc = Some(workload::Grpc { proto: self.proto.clone(), method });
+        operation.grpc = Some(workload::Grpc { proto: Some(self.proto.clone()), ..workload::Grpc::of(method) });
         // That of a call is its own.
         operation.headers.retain(|name, _| !name.eq_ignore_ascii_case("content-type"));
     }

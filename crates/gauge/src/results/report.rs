@@ -194,6 +194,34 @@ pub struct Measurement {
     /// Of chat calls to a model; null for other requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chat: Option<Chat>,
+    /// Of calls of gRPC; null where none was a stream and none failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grpc: Option<Grpc>,
+}
+
+/// Calls of gRPC.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Grpc {
+    /// Of methods that take or return a stream; null without one.
+    pub streams: Option<Streams>,
+    /// Why the first call failed that did: its code and the server's message, or what was wrong with its messages. Null for single operations.
+    pub first_error: Option<String>,
+}
+
+/// Streams of gRPC, each of which is a request of the measurement: its latency is that of the whole call.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Streams {
+    /// Messages sent in calls that ended with OK.
+    pub sent: u64,
+    /// Messages received in these.
+    pub received: u64,
+    /// Calls that ended with OK before all messages were sent, or with fewer messages of the server than the workload says: each a `bad_reply` among the
+    /// errors.
+    pub short: u64,
+    /// Of methods that return a stream: from the intended send to the end of the first message.
+    pub first_message: Option<Latency>,
+    /// Of methods with streams in both directions: from the send of a message until as many have come back.
+    pub round_trip: Option<Latency>,
 }
 
 /// Handshakes of TLS.
@@ -264,7 +292,7 @@ pub struct Events {
 /// Counts of requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Requests {
-    /// Requests that the plan held until it ended; equal to sent + dropped, plus those whose connection could not be made.
+    /// Requests that the plan held until it ended; equal to sent + dropped, plus those whose connection or message could not be made.
     pub scheduled: Option<u64>,
     /// Requests of which at least the first byte was sent.
     pub sent: Option<u64>,
@@ -301,7 +329,7 @@ pub struct Errors {
     pub timeout: Option<u64>,
     /// A complete response with a status that the operation does not expect.
     pub status: Option<u64>,
-    /// Bytes that are no valid response; of WebSocket also a message that is not the one that was sent.
+    /// Bytes that are no valid response; of WebSocket also a message that is not the one that was sent, and of gRPC a stream with too few messages.
     pub bad_reply: Option<u64>,
     /// A handshake of TLS failed, the server violated TLS, or a response without a length ended without `close_notify`; null without TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -309,6 +337,9 @@ pub struct Errors {
     /// A connection of WebSocket was closed, or ended without a close frame, while a message was awaited; null for other requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed: Option<u64>,
+    /// The values of the request made no message of gRPC, so that it was not sent; null for other requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsent: Option<u64>,
     /// All of them; null only when the tool does not count errors. Some tools give nothing but this.
     pub total: Option<u64>,
 }
@@ -453,6 +484,7 @@ impl Errors {
             bad_reply: Some(0),
             tls: None,
             closed: None,
+            unsent: None,
             total: Some(0),
         }
     }

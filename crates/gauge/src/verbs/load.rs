@@ -35,6 +35,8 @@ Examples:
   gauge load https://127.0.0.1:8443/ --ca ca.pem --new-connections --resume -c 8
                                                           a connection and a resumed handshake of TLS for each request
   gauge load ws://127.0.0.1:8080/chat -c 64 -d 10s        messages over WebSocket, which the server sends back
+  gauge load http://127.0.0.1:9090 --grpc shop.Items/Get -b '{\"id\":7}'
+                                                          calls of gRPC; the server's reflection describes the method
   gauge load --workload workload.yaml                     weighted operations, values, captures, phases
 
 In a closed loop a server that stalls hides it: users who wait send nothing. The line \"corrected\" has what the stalls hid.";
@@ -106,12 +108,15 @@ pub(crate) struct Load {
     /// With --llm: longest mean time between two tokens of a good call
     #[arg(long, value_parser = units::duration, value_name = "TIME", requires = "llm", conflicts_with = "whole")]
     slo_inter_token: Option<Duration>,
-    /// Unary gRPC: package.Service/Method of --proto; the body is its message as JSON, or `@FILE` with a message a line
-    #[arg(long, value_name = "METHOD", requires_all = ["proto", "url"], conflicts_with_all = ["method", "tool"])]
+    /// gRPC: package.Service/Method; the body is its message as JSON, or `@FILE` with a message a line
+    #[arg(long, value_name = "METHOD", requires = "url", conflicts_with_all = ["method", "tool"])]
     grpc: Option<String>,
-    /// With --grpc: the file that describes the method
+    /// With --grpc: the file that describes the method [default: the server's reflection]
     #[arg(long, value_name = "FILE", requires = "grpc")]
     proto: Option<PathBuf>,
+    /// With --grpc, of a method that returns a stream: a call with fewer messages is an error
+    #[arg(long, value_name = "NUMBER", requires = "grpc")]
+    responses: Option<u32>,
     #[command(flatten)]
     tls: tls::TlsOptions,
     #[command(flatten)]
@@ -165,6 +170,7 @@ fn tool(name: &str) -> Result<Tool, String> {
 /// Why there is no workload.
 enum Refusal {
     Input(String),
+    Unavailable(String),
     Unreadable(String),
 }
 
@@ -172,6 +178,7 @@ impl Refusal {
     fn of(error: &PrepareError) -> Self {
         match error {
             PrepareError::File { .. } => Refusal::Unreadable(error.to_string()),
+            PrepareError::Reflection { .. } => Refusal::Unavailable(error.to_string()),
             error => Refusal::Input(error.to_string()),
         }
     }
@@ -183,6 +190,7 @@ impl Refusal {
     fn report(self) -> ExitCode {
         let (text, code) = match self {
             Refusal::Input(text) => (text, BAD_INPUT),
+            Refusal::Unavailable(text) => (text, UNAVAILABLE),
             Refusal::Unreadable(text) => (text, UNREADABLE),
         };
         eprintln!("gauge: {text}");
@@ -297,8 +305,12 @@ impl Load {
         let plan = self.websocket.plan();
         if workload.operations.iter().any(is_websocket) {
             workload.websocket = Some(plan);
-        } else if plan != WebSocket::default() {
-            let text = "--message-size, --text and --messages are for ws:// and wss:// URLs".to_owned();
+        } else if plan != WebSocket::default()
+            && (self.grpc.is_none() || WebSocket { messages: None, ..plan } != WebSocket::default())
+        {
+            let text =
+                "--message-size, --text and --messages are for ws:// and wss:// URLs, --messages also for --grpc"
+                    .to_owned();
             return Err(Refusal::Input(text));
         }
         let headers = self.header_fields().map_err(Refusal::Input)?;
@@ -333,8 +345,13 @@ impl Load {
             Some(file) => Body::File(file.into()),
             None => Body::Text(body.clone()),
         });
-        if let (Some(method), Some(proto)) = (&self.grpc, &self.proto) {
-            let grpc = Some(Grpc { proto: proto.clone(), method: method.clone() });
+        if let Some(method) = &self.grpc {
+            let grpc = Some(Grpc {
+                proto: self.proto.clone(),
+                method: method.clone(),
+                messages: self.websocket.messages().map(|messages| u32::try_from(messages).unwrap_or(u32::MAX)),
+                responses: self.responses,
+            });
             let base = Some(url.origin());
             return Operation { base, body, grpc, ..Operation::get(method, "") };
         }

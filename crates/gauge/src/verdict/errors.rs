@@ -36,6 +36,7 @@ fn kinds(total: &Measurement) -> Vec<String> {
         ("bad reply", errors.bad_reply),
         ("of TLS", errors.tls),
         ("closed", errors.closed),
+        ("not sent", errors.unsent),
     ]
     .into_iter()
     .filter_map(|(name, count)| Some(format!("{} {name}", number(count.filter(|count| *count > 0)? as f64))))

@@ -66,6 +66,7 @@ pub(super) fn look(report: &Report, context: &Context<'_>) -> Option<String> {
             errors.bad_reply,
             errors.tls,
             errors.closed,
+            errors.unsent,
             total.requests.unanswered,
         ]
         .into_iter()

@@ -168,6 +168,20 @@ fn a_service_that_refuses_the_calls_is_not_loaded() {
 }
 
 #[test]
+fn a_service_that_does_not_describe_its_methods_is_not_loaded() {
+    let campaign = campaign("UNUSED: ''");
+    let good = std::fs::read_to_string(campaign.path("e.yaml")).expect("the evaluation");
+    campaign.rewrite(&good.replace("proto: items.proto, ", ""));
+    assert_eq!(campaign.gauge(&["run", "--check"]).code, 0, "the service is not there yet");
+    let finished = campaign.run(&[]);
+    assert_eq!(finished.code, 0, "the other ran: {}", finished.text());
+    let state = campaign.json("raw/campaign.json")["systems"][1].clone();
+    assert_eq!(state["state"], "not_conforming");
+    assert!(state["conformance"]["differences"].to_string().contains("neither version of reflection"), "{state}");
+    assert_eq!(campaign.trials().len(), 1);
+}
+
+#[test]
 fn what_cannot_be_called_is_refused_with_its_line() {
     let campaign = campaign("UNUSED: ''");
     let good = std::fs::read_to_string(campaign.path("e.yaml")).expect("the evaluation");

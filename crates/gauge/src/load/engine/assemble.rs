@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::recorder::{Cell, ChatCell, Failure, PhaseCells, Recorder, SentBytes, TlsCells, WebSocketCells};
+use super::recorder::{Cell, ChatCell, Failure, PhaseCells, Recorder, SentBytes, StreamCell, TlsCells, WebSocketCells};
 use crate::load::prepare::{Kind, Prepared};
 use crate::load::workload::Protocol;
 use crate::observe::process::Stat;
 use crate::results::report::{
-    Bytes, Chat, Cpu, Errors, Events, Histogram, Latency, LatencyFrom, Measurement, Operation, Phase, Rate, Report,
-    Requests, SAMPLES, Second, Tls, WebSocket,
+    Bytes, Chat, Cpu, Errors, Events, Grpc, Histogram, Latency, LatencyFrom, Measurement, Operation, Phase, Rate,
+    Report, Requests, SAMPLES, Second, Streams, Tls, WebSocket,
 };
 
 /// User and system time of this process in ticks of the kernel.
@@ -98,12 +98,14 @@ fn assemble_phase(
     let connections = parts.iter().map(|part| part.connections).sum();
     let (mut connect, mut tls) = (Histogram::default(), TlsCells::default());
     let mut websocket = WebSocketCells::default();
+    let mut grpc_error = None;
     let mut hidden: Vec<Hidden> = Vec::new();
     let threads = parts.len() as f64;
     for part in &mut parts {
         connect.add(&part.connect);
         tls.add(std::mem::take(&mut part.tls));
         websocket.add(std::mem::take(&mut part.websocket));
+        grpc_error = grpc_error.or(part.grpc_error.take());
         if closed {
             hidden.push(Hidden::of(part, concurrency / threads, duration_s));
         }
@@ -121,6 +123,7 @@ fn assemble_phase(
         measurement.events = measurement.events.filter(|_| prepared.event_streams);
         measurement.errors.tls = measurement.errors.tls.filter(|_| prepared.has_tls());
         measurement.errors.closed = measurement.errors.closed.filter(|_| prepared.websocket.is_some());
+        measurement.errors.unsent = measurement.errors.unsent.filter(|_| prepared.has_grpc());
         measurement.chat = measurement.chat.filter(|_| prepared.llm.is_some());
         if let Some(chat) = &mut measurement.chat {
             chat.good = chat.good.filter(|_| prepared.llm.is_some_and(|calls| calls.slo.is_some()));
@@ -153,6 +156,9 @@ fn assemble_phase(
     total.connect = Latency::of(connect);
     total.tls = prepared.has_tls().then(|| tls_of(prepared, tls));
     total.websocket = prepared.websocket.is_some().then(|| websocket_of(websocket));
+    if grpc_error.is_some() {
+        total.grpc.get_or_insert_default().first_error = grpc_error;
+    }
     Phase {
         name: phase.name.clone(),
         start_s: start.saturating_sub(run_start) as f64 / 1e9,
@@ -211,6 +217,7 @@ fn measure(cells: Vec<Cell>, duration_s: f64) -> Measurement {
     let (mut latency, mut lag, mut generator_lag) = (Histogram::default(), Histogram::default(), Histogram::default());
     let mut samples = Some(Vec::new());
     let mut chat = ChatCell::default();
+    let mut streams: Option<StreamCell> = None;
     for cell in cells {
         let counts =
             [cell.scheduled, cell.requests, cell.answered, cell.late, cell.dropped, cell.dropped_free, cell.unanswered];
@@ -225,6 +232,7 @@ fn measure(cells: Vec<Cell>, duration_s: f64) -> Measurement {
         events.arrivals += cell.arrivals;
         first_byte.add(&cell.first_byte);
         cell.chat.iter().for_each(|cell| chat.add(cell));
+        cell.streams.iter().for_each(|cell| streams.get_or_insert_default().add(cell));
         received_bytes += cell.received_bytes;
         marked += cell.marked;
         latency.add(&cell.latency);
@@ -252,6 +260,7 @@ fn measure(cells: Vec<Cell>, duration_s: f64) -> Measurement {
             bad_reply: failure(Failure::BadReply),
             tls: failure(Failure::Tls),
             closed: failure(Failure::Closed),
+            unsent: failure(Failure::Unsent),
             total: Some(failures.iter().sum()),
         },
         bytes: Bytes {
@@ -272,6 +281,16 @@ fn measure(cells: Vec<Cell>, duration_s: f64) -> Measurement {
         websocket: None,
         first_byte: Latency::of(first_byte),
         events: Some(events),
+        grpc: streams.map(|streams| Grpc {
+            streams: Some(Streams {
+                sent: streams.sent,
+                received: streams.received,
+                short: streams.short,
+                first_message: Latency::of(streams.first_message),
+                round_trip: Latency::of(streams.round_trip),
+            }),
+            first_error: None,
+        }),
         chat: Some(Chat {
             complete: chat.complete,
             error_events: chat.error_events,

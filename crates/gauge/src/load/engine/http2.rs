@@ -1,12 +1,14 @@
 //! HTTP/2 on the `h2` crate, with prior knowledge, or over TLS with ALPN (RFC 9113 section 3). A slot is a stream; so many of them share a
 //! connection. Bytes are counted as those of fields before compression, and of bodies.
 
+mod call;
+mod single;
+
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use h2::client::SendRequest;
@@ -21,12 +23,13 @@ use tokio::task::{AbortHandle, LocalSet};
 
 use super::clock::{self, Timer};
 use super::pacer::Pacer;
-use super::recorder::{Failure, Response, SentBytes};
+use super::recorder::{CallStream, Failure, Response, SentBytes};
 use super::stream::Stream;
-use super::{Answer, Transport, TransportError};
-use crate::load::grpc::Method as Grpc;
-use crate::load::prepare::{Authority, Body, Operation, Prepared, Secure};
+use super::{Transport, TransportError};
+use crate::load::grpc::{self, Method as Grpc};
+use crate::load::prepare::{Authority, Body, Operation, Prepared, Secure, json};
 use crate::load::template::Escape;
+pub(crate) use single::{connect, once};
 
 /// Room for bodies: a stream's and a connection's window (RFC 9113 section 5.2). Large, so that the generator is never what holds a server up.
 const STREAM_WINDOW: u32 = 4 << 20;
@@ -51,6 +54,24 @@ pub(crate) struct Http2 {
     inbox: Rc<Inbox>,
     /// The bodies from files, by operation.
     files: Vec<Option<Bytes>>,
+    /// The requests without values, by operation.
+    heads: Vec<Option<Head>>,
+}
+
+/// A request without its body.
+#[derive(Debug, Clone)]
+struct Head {
+    request: Request<()>,
+    /// As counted.
+    bytes: u64,
+}
+
+impl Head {
+    fn new(operation: &Operation, authority: &Authority, values: &[Vec<u8>]) -> Self {
+        let request = head_of(operation, authority, values);
+        let bytes = operation.method_name.len() + request.uri().to_string().len() + field_bytes(request.headers());
+        Head { request, bytes: bytes as u64 }
+    }
 }
 
 /// What tasks tell the thread.
@@ -68,6 +89,8 @@ enum Event {
     Handshaken(u64, Negotiated),
     /// Why the request is about to fail as [`Failure::Tls`].
     TlsError(String),
+    /// Why the call of gRPC is about to fail.
+    GrpcError(String),
     /// The request was handed over at this time and has so many bytes.
     Sent(u64, SentBytes),
     Failed(Failure),
@@ -79,6 +102,10 @@ struct Answered {
     response: Response,
     fields: HeaderMap,
     body: Vec<u8>,
+    /// Of gRPC, where the status is another than OK: why.
+    why: Option<String>,
+    /// Of a stream of gRPC.
+    stream: Option<CallStream>,
 }
 
 impl Inbox {
@@ -105,6 +132,8 @@ struct Exchange {
     /// As counted: fields and body.
     bytes: SentBytes,
     body: Option<Bytes>,
+    /// The messages behind the first, where a call has several.
+    more: Vec<Bytes>,
     keep_body: bool,
     streams: bool,
     grpc: Option<Arc<Grpc>>,
@@ -129,6 +158,10 @@ impl Http2 {
             Rc::new(Connection { authority, own_config: RefCell::default(), sender: Mutex::new(None) })
         });
         let file = |operation: &Operation| operation.file().map(|file| Bytes::from_owner(Arc::clone(file)));
+        let head = |operation: &Operation| {
+            let is_fixed = operation.target.is_fixed() && operation.headers.iter().all(|(_, value)| value.is_fixed());
+            is_fixed.then(|| Head::new(operation, &prepared.authorities[operation.authority], &[]))
+        };
         Ok(Http2 {
             connections: connections.collect(),
             runtime,
@@ -141,7 +174,14 @@ impl Http2 {
             generations: vec![0; slots],
             inbox: Rc::default(),
             files: prepared.operations.iter().map(file).collect(),
+            heads: prepared.operations.iter().map(head).collect(),
         })
+    }
+
+    /// The messages behind the first one of a call, each with values of its own.
+    fn more(&self, pacer: &mut Pacer<'_>, slot: u32, operation: &Operation) -> Result<Vec<Bytes>, String> {
+        let count = operation.grpc.as_ref().map_or(1, |method| method.messages);
+        (1..count).map(|_| body_of(operation, pacer.draw(slot)).map(Option::unwrap_or_default)).collect()
     }
 
     fn handle(&mut self, pacer: &mut Pacer<'_>, slot: u32, event: Event) {
@@ -149,6 +189,7 @@ impl Http2 {
             Event::Connected(took) => pacer.connected(slot, took),
             Event::Handshaken(took, negotiated) => pacer.handshaken(slot, took, &negotiated),
             Event::TlsError(reason) => pacer.note_tls_error(slot, || reason),
+            Event::GrpcError(reason) => pacer.note_grpc_error(slot, reason),
             Event::Sent(at, bytes) => pacer.sent(slot, at, bytes),
             Event::Failed(failure) => {
                 self.tasks[slot as usize] = None;
@@ -156,6 +197,19 @@ impl Http2 {
             }
             Event::Answered(answer) => {
                 self.tasks[slot as usize] = None;
+                let is_short = answer.stream.as_ref().is_some_and(|stream| stream.is_short);
+                if let Some(why) = answer.why
+                    && (is_short || !pacer.operation(slot).expect.contains(answer.response.status))
+                {
+                    pacer.note_grpc_error(slot, why);
+                }
+                if let Some(stream) = &answer.stream {
+                    pacer.stream_ended(slot, stream);
+                }
+                if is_short {
+                    pacer.failed(slot, Failure::BadReply);
+                    return;
+                }
                 if !pacer.operation(slot).captures.is_empty() {
                     let header = |name: &str| answer.fields.get(name).map(HeaderValue::as_bytes);
                     pacer.capture(slot, header, &answer.body);
@@ -177,17 +231,26 @@ impl Transport for Http2 {
         let number = pacer.slots[slot as usize].operation;
         let generation = self.generations[slot as usize].wrapping_add(1);
         self.generations[slot as usize] = generation;
-        let (request, text) = make(operation, authority, pacer.draw(slot));
-        let body = text.map(Bytes::from).or_else(|| self.files[number].clone());
-        let head = operation.method_name.len() + request.uri().to_string().len() + field_bytes(request.headers());
-        let bodies = body.as_ref().map_or(0, Bytes::len) as u64;
-        let bytes = SentBytes { all: head as u64 + bodies, bodies };
+        let values = pacer.draw(slot);
+        let head = self.heads[number].clone().unwrap_or_else(|| Head::new(operation, authority, values));
+        let made = body_of(operation, values).and_then(|body| Ok((body, self.more(pacer, slot, operation)?)));
+        let (body, more) = match made {
+            Ok((body, more)) => (body.or_else(|| self.files[number].clone()), more),
+            Err(reason) => {
+                pacer.note_grpc_error(slot, reason);
+                pacer.failed(slot, Failure::Unsent);
+                return;
+            }
+        };
+        let bodies = body.iter().chain(&more).map(Bytes::len).sum::<usize>() as u64;
+        let bytes = SentBytes { all: head.bytes + bodies, bodies };
         let exchange = Exchange {
             slot,
             generation,
-            request,
+            request: head.request,
             bytes,
             body,
+            more,
             keep_body: operation.wants_body,
             streams: pacer.prepared.event_streams,
             grpc: operation.grpc.clone(),
@@ -264,10 +327,22 @@ async fn converse(connection: &Connection, exchange: Exchange, inbox: &Inbox) ->
     let (response, mut stream) =
         sender.send_request(exchange.request, exchange.body.is_none()).map_err(|error| kind(&error))?;
     inbox.tell(exchange.slot, exchange.generation, Event::Sent(at, exchange.bytes));
+    if let Some(method) = exchange.grpc.as_deref().filter(|method| method.is_stream()) {
+        let messages = exchange.body.into_iter().chain(exchange.more);
+        let failed = |failure| {
+            let (failure, reason) = match failure {
+                call::Broken::Connection(error) => (kind(&error), None),
+                call::Broken::Message(reason) => (Failure::BadReply, Some(reason)),
+            };
+            reason.into_iter().for_each(|reason| inbox.tell(slot, generation, Event::GrpcError(reason)));
+            failure
+        };
+        return call::stream(method, response, stream, messages, exchange.keep_body).await.map_err(failed);
+    }
     let send = async {
         if let Some(body) = exchange.body {
             // A server may respond without having read all: then the response counts.
-            let _ = send_body(&mut stream, body).await;
+            let _ = self::send(&mut stream, body, true).await;
         }
         std::future::pending::<()>().await;
     };
@@ -293,12 +368,19 @@ async fn converse(connection: &Connection, exchange: Exchange, inbox: &Inbox) ->
         let trailers = stream.trailers().await.map_err(|error| kind(&error))?;
         bytes += trailers.as_ref().map_or(0, field_bytes) as u64;
         let done = clock::now();
-        let status = match &exchange.grpc {
-            Some(method) => method.status(status, &head.headers, trailers.as_ref(), &body).ok_or(Failure::BadReply)?,
-            None => status,
+        let (status, why) = match &exchange.grpc {
+            Some(method) => {
+                let Some(status) = method.status(status, &head.headers, trailers.as_ref(), &body) else {
+                    inbox.tell(slot, generation, Event::GrpcError("OK without exactly one valid message".to_owned()));
+                    return Err(Failure::BadReply);
+                };
+                let why = (status != grpc::OK).then(|| method.why(status, &head.headers, trailers.as_ref()));
+                (status, why)
+            }
+            None => (status, None),
         };
         let response = Response { done, status, bytes, marked: false, stream: seen };
-        Ok(Answered { response, fields: head.headers, body })
+        Ok(Answered { response, fields: head.headers, body, why, stream: None })
     };
     tokio::select! {
         answer = receive => answer,
@@ -371,105 +453,22 @@ async fn handshake(
     }
 }
 
-/// One request on a connection of its own, with its response kept.
-pub(crate) fn once(
-    operation: &Operation,
-    authority: &Authority,
-    values: &[Vec<u8>],
-    timeout: Duration,
-) -> io::Result<Answer> {
-    let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
-    let (request, text) = make(operation, authority, values);
-    let body = text.map(Bytes::from).or_else(|| operation.file().map(|file| Bytes::from_owner(Arc::clone(file))));
-    let exchange = async {
-        let socket = TcpStream::connect(authority.address).await?;
-        socket.set_nodelay(true)?;
-        match &authority.secure {
-            None => exchange_on(socket, request, body, operation).await,
-            Some(secure) => {
-                let socket = handshake(socket, secure, secure.config(&mut None)).await.map_err(io::Error::other)?;
-                exchange_on(socket, request, body, operation).await
-            }
-        }
-    };
-    runtime.block_on(async { tokio::time::timeout(timeout, exchange).await.map_err(io::Error::from)? })
-}
-
-/// One request on a new connection.
-async fn exchange_on<S: AsyncRead + AsyncWrite + Unpin>(
-    socket: S,
-    request: Request<()>,
-    body: Option<Bytes>,
-    operation: &Operation,
-) -> io::Result<Answer> {
-    let (sender, driver) = windows().handshake::<_, Bytes>(socket).await.map_err(io::Error::other)?;
-    let receive = async {
-        let mut sender = sender.ready().await.map_err(io::Error::other)?;
-        let (response, mut stream) = sender.send_request(request, body.is_none()).map_err(io::Error::other)?;
-        let sent = Instant::now();
-        let receive = receive(response, sent, operation.grpc.as_deref());
-        tokio::pin!(receive);
-        if let Some(body) = body {
-            // A server may respond without having read all: then the response counts.
-            tokio::select! {
-                answer = &mut receive => return answer,
-                _ = send_body(&mut stream, body) => {}
-            }
-        }
-        receive.await
-    };
-    tokio::pin!(receive);
-    tokio::select! {
-        answer = &mut receive => answer,
-        // What came before the connection ended is there to be read.
-        ended = driver => match ended {
-            Ok(()) => receive.await,
-            Err(error) => Err(io::Error::other(error)),
-        },
-    }
-}
-
-/// A whole response; the fields of its trailers stand behind those of its head.
-async fn receive(response: h2::client::ResponseFuture, sent: Instant, grpc: Option<&Grpc>) -> io::Result<Answer> {
-    let (head, mut stream) = response.await.map_err(io::Error::other)?.into_parts();
-    let field = |(name, value): (&HeaderName, &HeaderValue)| {
-        (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
-    };
-    let (mut body, mut arrived) = (Vec::new(), Vec::new());
-    while let Some(data) = stream.data().await {
-        let data = data.map_err(io::Error::other)?;
-        let _ = stream.flow_control().release_capacity(data.len());
-        body.extend_from_slice(&data);
-        arrived.push((sent.elapsed(), body.len()));
-    }
-    let trailers = stream.trailers().await.map_err(io::Error::other)?;
-    let status = head.status.as_u16();
-    let status = match grpc {
-        None => status,
-        Some(method) => method
-            .status(status, &head.headers, trailers.as_ref(), &body)
-            .ok_or_else(|| io::Error::other("the response is not one of gRPC"))?,
-    };
-    let headers = head.headers.iter().chain(trailers.iter().flatten()).map(field).collect();
-    Ok(Answer { status, headers, body, arrived })
-}
-
 fn windows() -> h2::client::Builder {
     let mut builder = h2::client::Builder::new();
     builder.initial_window_size(STREAM_WINDOW).initial_connection_window_size(CONNECTION_WINDOW).enable_push(false);
     builder
 }
 
-/// Sends a body as the windows allow.
-async fn send_body(stream: &mut h2::SendStream<Bytes>, mut body: Bytes) -> Result<(), h2::Error> {
+/// Sends a part of a body as the windows allow; the last ends the stream.
+pub(crate) async fn send(stream: &mut h2::SendStream<Bytes>, mut body: Bytes, last: bool) -> Result<(), h2::Error> {
     while !body.is_empty() {
         stream.reserve_capacity(body.len());
         let room = match std::future::poll_fn(|context| stream.poll_capacity(context)).await {
             Some(room) => room?,
-            None => return Ok(()),
+            None => return Err(h2::Reason::CANCEL.into()),
         };
         let piece = body.split_to(room.min(body.len()));
-        stream.send_data(piece, body.is_empty())?;
+        stream.send_data(piece, last && body.is_empty())?;
     }
     Ok(())
 }
@@ -488,9 +487,8 @@ fn field_bytes(fields: &HeaderMap) -> usize {
     fields.iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
 }
 
-/// Makes the request, and its body where that is text. What HTTP/2 has no place for is left out: the checks of preparation have
-/// refused what could not be written.
-fn make(operation: &Operation, authority: &Authority, values: &[Vec<u8>]) -> (Request<()>, Option<Vec<u8>>) {
+/// Makes the request without its body. What HTTP/2 has no place for is left out: the checks of preparation have refused what could not be written.
+fn head_of(operation: &Operation, authority: &Authority, values: &[Vec<u8>]) -> Request<()> {
     let mut target = if authority.secure.is_some() { b"https://".to_vec() } else { b"http://".to_vec() };
     target.extend_from_slice(authority.name.as_bytes());
     operation.target.fill(&mut target, values, Escape::Percent);
@@ -508,13 +506,19 @@ fn make(operation: &Operation, authority: &Authority, values: &[Vec<u8>]) -> (Re
             request.headers_mut().append(name, value);
         }
     }
-    let text = match &operation.body {
-        Body::Text(text, json) => {
+    request
+}
+
+/// Makes a body, or a message of gRPC, where it is not a file. The error says why the values make no message.
+fn body_of(operation: &Operation, values: &[Vec<u8>]) -> Result<Option<Bytes>, String> {
+    let bytes = match (&operation.body, &operation.grpc) {
+        (Body::Text(text, json), _) => {
             let mut body = Vec::new();
             text.fill(&mut body, values, if *json { Escape::Json } else { Escape::None });
-            Some(body).filter(|body| !body.is_empty())
+            body
         }
-        Body::None | Body::File(_) => None,
+        (Body::Message(text), Some(method)) => method.encode(&json(text, values)?)?,
+        (Body::None | Body::File(_) | Body::Message(_), _) => Vec::new(),
     };
-    (request, text)
+    Ok(Some(Bytes::from(bytes)).filter(|body| !body.is_empty()))
 }

@@ -4,7 +4,7 @@ mod assemble;
 mod chat;
 mod clock;
 mod http1;
-mod http2;
+pub(crate) mod http2;
 mod once;
 mod pacer;
 mod recorder;

@@ -11,13 +11,14 @@ use super::Control;
 use super::chat::{Chat, End};
 use super::clock;
 use super::http1::Notes;
-use super::recorder::{Failure, Recorder, Response, SendTimes, SentBytes};
+use super::recorder::{CallStream, Failure, Recorder, Response, SendTimes, SentBytes};
 use super::requester::{Requester, User};
 use crate::load::prepare::{Authority, Kind, Operation, Prepared};
 use crate::load::schedule::{Schedule, exponential};
 use crate::load::workload::{Closed, Span, Vary};
 
-/// How long a user of a closed loop waits after a connection that could not be made, or whose handshake failed: a dead server is tried at intervals.
+/// How long a user of a closed loop waits after a connection that could not be made, or whose handshake failed, or a message that could not: a dead server is
+/// tried at intervals.
 const BACKOFF_NS: u64 = 10_000_000;
 
 /// How often time-outs and the wish to stop are looked at.
@@ -343,6 +344,18 @@ impl<'p> Pacer<'p> {
         self.recorder.note_tls_error(phase, reason);
     }
 
+    /// Why the slot's call of gRPC failed.
+    pub(crate) fn note_grpc_error(&mut self, index: u32, reason: String) {
+        let phase = self.slots[index as usize].phase;
+        self.recorder.note_grpc_error(phase, reason);
+    }
+
+    /// The slot's stream of gRPC is over.
+    pub(crate) fn stream_ended(&mut self, index: u32, stream: &CallStream) {
+        let slot = &self.slots[index as usize];
+        self.recorder.stream_ended(slot.phase, slot.operation, slot.times.due, stream);
+    }
+
     /// Keeps what the slot's operation wants of its response.
     pub(crate) fn capture<'a>(&mut self, index: u32, header: impl Fn(&str) -> Option<&'a [u8]>, body: &[u8]) {
         let operation = self.operation(index);
@@ -398,7 +411,8 @@ impl<'p> Pacer<'p> {
         self.recorder.failed(phase, operation, failure, now);
         if slot.active {
             slot.state = State::Waiting;
-            let pause = if matches!(failure, Failure::Connect | Failure::Tls) { BACKOFF_NS } else { 0 };
+            let pause =
+                if matches!(failure, Failure::Connect | Failure::Tls | Failure::Unsent) { BACKOFF_NS } else { 0 };
             if slot.remaining == 0 {
                 self.retire(index);
             } else {

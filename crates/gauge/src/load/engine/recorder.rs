@@ -26,10 +26,12 @@ pub(crate) enum Failure {
     Tls,
     /// A connection of WebSocket was closed while a message was awaited.
     Closed,
+    /// The values made no message, so that nothing was sent.
+    Unsent,
 }
 
 /// Kinds of [`Failure`].
-pub(crate) const FAILURES: usize = 7;
+pub(crate) const FAILURES: usize = 8;
 
 /// What was counted of one operation in one phase.
 #[derive(Debug, Default)]
@@ -55,6 +57,8 @@ pub(crate) struct Cell {
     pub(crate) arrivals: u64,
     /// Of chat calls.
     pub(crate) chat: Option<Box<ChatCell>>,
+    /// Of streams of gRPC.
+    pub(crate) streams: Option<Box<StreamCell>>,
     /// In the order of the responses; cut off when there are more than [`SAMPLES`].
     pub(crate) samples: Vec<u64>,
     pub(crate) lag: Histogram,
@@ -88,6 +92,40 @@ impl ChatCell {
         self.ttft.add(&other.ttft);
         self.inter_token.add(&other.inter_token);
     }
+}
+
+/// What was counted of streams of gRPC.
+#[derive(Debug, Default)]
+pub(crate) struct StreamCell {
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    pub(crate) short: u64,
+    pub(crate) first_message: Histogram,
+    pub(crate) round_trip: Histogram,
+}
+
+impl StreamCell {
+    /// Adds what another thread counted.
+    pub(crate) fn add(&mut self, other: &StreamCell) {
+        self.sent += other.sent;
+        self.received += other.received;
+        self.short += other.short;
+        self.first_message.add(&other.first_message);
+        self.round_trip.add(&other.round_trip);
+    }
+}
+
+/// What was seen of a stream of gRPC whose status is OK.
+#[derive(Debug, Default)]
+pub(crate) struct CallStream {
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    /// When the first message was complete; 0: none came, or only one can come.
+    pub(crate) first: u64,
+    /// Of messages that waited for one of the server, nanoseconds.
+    pub(crate) round_trips: Vec<u64>,
+    /// It has fewer messages than it should have.
+    pub(crate) is_short: bool,
 }
 
 /// What was counted of TLS.
@@ -163,6 +201,8 @@ pub(crate) struct PhaseCells {
     pub(crate) connect: Histogram,
     pub(crate) tls: TlsCells,
     pub(crate) websocket: WebSocketCells,
+    /// Why the first call of gRPC failed that did.
+    pub(crate) grpc_error: Option<String>,
     /// Times without any response, from 5 ms on: where a closed loop may have hidden something.
     pub(crate) gaps: Vec<u64>,
     last_answer: u64,
@@ -220,6 +260,7 @@ impl<'p> Recorder<'p> {
             connect: Histogram::default(),
             tls: TlsCells::default(),
             websocket: WebSocketCells::default(),
+            grpc_error: None,
             gaps: Vec::new(),
             last_answer: 0,
         };
@@ -319,6 +360,26 @@ impl<'p> Recorder<'p> {
                 cell.good += u64::from(slo.is_some_and(|slo| is_within(slo, due, chat)));
             }
         }
+    }
+
+    /// A stream of gRPC is over.
+    pub(crate) fn stream_ended(&mut self, phase: usize, operation: usize, due: u64, stream: &CallStream) {
+        let cell = self.phases[phase].cells[operation].streams.get_or_insert_default();
+        if stream.is_short {
+            cell.short += 1;
+            return;
+        }
+        cell.sent += stream.sent;
+        cell.received += stream.received;
+        if stream.first > 0 {
+            cell.first_message.record(stream.first.saturating_sub(due));
+        }
+        stream.round_trips.iter().for_each(|took| cell.round_trip.record(*took));
+    }
+
+    /// Keeps why a call of gRPC failed, if it is the first.
+    pub(crate) fn note_grpc_error(&mut self, phase: usize, reason: String) {
+        self.phases[phase].grpc_error.get_or_insert(reason);
     }
 
     /// A request went wrong without a complete response.

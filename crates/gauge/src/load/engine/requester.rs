@@ -174,8 +174,11 @@ impl<'p> Requester<'p> {
         body: &[u8],
     ) {
         // One parse for all pointers.
-        let json: Option<serde_json::Value> =
-            if operation.wants_body { serde_json::from_slice(body).ok() } else { None };
+        let json: Option<serde_json::Value> = match &operation.grpc {
+            _ if !operation.wants_json => None,
+            Some(method) => method.json(body),
+            None => serde_json::from_slice(body).ok(),
+        };
         for capture in &operation.captures {
             let found = match &capture.from {
                 CaptureFrom::Json(pointer) => json.as_ref().and_then(|json| json.pointer(pointer)).map(plain),

@@ -1,15 +1,19 @@
 //! Operations, ready to be sent.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use base64::prelude::{BASE64_STANDARD, Engine};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use prost_reflect::DescriptorPool;
 
 use super::secure::Policy;
 use super::values::{PrepareOr, Value, Values};
 use super::{Authority, DEFAULT_EXPECT, PrepareError, UPGRADED, Url};
-use crate::load::grpc::Method;
-use crate::load::template::Template;
+use crate::load::grpc::reflection::{self, Problem};
+use crate::load::grpc::{self, Method};
+use crate::load::template::{Escape, Template};
 use crate::load::workload::{self, Protocol, Scope, Statuses, Workload};
 use crate::websocket::handshake;
 
@@ -35,6 +39,8 @@ pub(crate) struct Operation {
     pub(crate) captures: Vec<Capture>,
     /// Whether the body of the response must be kept.
     pub(crate) wants_body: bool,
+    /// Whether something is captured of its JSON.
+    pub(crate) wants_json: bool,
     /// Where it is a call of gRPC.
     pub(crate) grpc: Option<Arc<Method>>,
     /// Whether its connection is for this one request (`Connection: close`, RFC 9112 section 9.6).
@@ -48,6 +54,8 @@ pub(crate) enum Body {
     None,
     /// `true`: a JSON body.
     Text(Template, bool),
+    /// The JSON of a message of gRPC, which is made for each message.
+    Message(Template),
     File(Arc<[u8]>),
 }
 
@@ -101,6 +109,8 @@ pub(super) struct Builder {
     policy: Option<Policy>,
     new_connections: bool,
     websocket: bool,
+    /// What reflection said, by authority and service.
+    reflected: BTreeMap<(usize, String), DescriptorPool>,
 }
 
 impl Builder {
@@ -135,6 +145,7 @@ impl Builder {
             policy: None,
             new_connections: workload.new_connections,
             websocket: workload.websocket.is_some(),
+            reflected: BTreeMap::new(),
         })
     }
 
@@ -166,23 +177,45 @@ impl Builder {
         }
     }
 
+    /// The method that an operation calls.
+    fn method(
+        &mut self,
+        operation: &workload::Operation,
+        call: &workload::Grpc,
+        authority: usize,
+    ) -> Result<Method, PrepareError> {
+        let fail = |problem: String| PrepareError::Operation { operation: operation.id.clone(), problem };
+        if let Some(proto) = &call.proto {
+            let pool = grpc::compile(proto).map_err(fail)?;
+            return Method::find(&pool, call, &proto.display().to_string()).map_err(fail);
+        }
+        let url = self.urls[authority].origin();
+        let service = grpc::service_of(&call.method);
+        if service == call.method {
+            return Err(fail(format!("`{service}` names no method; write package.Service/Method")));
+        }
+        let key = (authority, service.to_owned());
+        let pool = match self.reflected.get(&key) {
+            Some(pool) => pool.clone(),
+            None => {
+                let found = reflection::read(&self.authorities[authority], service, &metadata(operation), self.timeout);
+                let pool = found.map_err(|problem| match problem {
+                    Problem::Unknown(problem) => fail(problem),
+                    Problem::Unavailable(problem) => {
+                        PrepareError::Reflection { operation: operation.id.clone(), url: url.clone(), problem }
+                    }
+                })?;
+                self.reflected.entry(key).or_insert(pool).clone()
+            }
+        };
+        Method::find(&pool, call, &format!("{service} at {url}")).map_err(fail)
+    }
+
     pub(super) fn operation(&mut self, operation: &workload::Operation) -> Result<Operation, PrepareError> {
         let fail = |problem: String| PrepareError::Operation { operation: operation.id.clone(), problem };
-        let grpc = operation.grpc.as_ref().map(Method::read).transpose().map_err(fail)?;
-        if grpc.is_some() && self.protocol == Protocol::Http1 {
+        if operation.grpc.is_some() && self.protocol == Protocol::Http1 {
             return Err(fail("gRPC goes over HTTP/2; add protocol: {http2: {streams: 16}}".to_owned()));
         }
-        // The bodies that it sends in turn, where it does not send one.
-        let mut bodies = Vec::new();
-        let request;
-        let operation = match &grpc {
-            Some(method) => {
-                bodies = method.messages(operation).map_err(fail)?;
-                request = method.request(operation, self.timeout);
-                &request
-            }
-            None => operation,
-        };
         let base = match &operation.base {
             Some(base) => Url::parse(base)?,
             None => self.base.clone(),
@@ -191,6 +224,26 @@ impl Builder {
             return Err(fail("a ws:// URL needs messages; add websocket: {size: 128B} to the workload".to_owned()));
         }
         let authority = self.authority(&base)?;
+        let grpc = operation.grpc.as_ref().map(|call| self.method(operation, call, authority)).transpose()?;
+        // The bodies that it sends in turn, where it does not send one.
+        let mut bodies = Vec::new();
+        let request;
+        let operation = match &grpc {
+            Some(method) => {
+                let mut made = method.request(operation, self.timeout);
+                match &operation.body {
+                    Some(workload::Body::Text(text))
+                        if Template::names(text).any(|name| operation.params.contains_key(name)) =>
+                    {
+                        made.body.clone_from(&operation.body);
+                    }
+                    _ => bodies = method.messages(operation).map_err(fail)?,
+                }
+                request = made;
+                &request
+            }
+            None => operation,
+        };
         check_method(&operation.method).map_err(fail)?;
         if self.websocket {
             check_upgrade(operation).map_err(fail)?;
@@ -227,6 +280,7 @@ impl Builder {
         }
         let mut body = match &operation.body {
             None | Some(workload::Body::Lines(_)) => Body::None,
+            Some(workload::Body::Text(text)) if grpc.is_some() => Body::Message(template(text)),
             Some(workload::Body::Text(text)) => Body::Text(template(text), is_json(operation, text)),
             Some(workload::Body::Base64(text)) => {
                 let decoded = BASE64_STANDARD.decode(text);
@@ -272,9 +326,10 @@ impl Builder {
             .map(|capture| self.capture(capture))
             .collect::<Result<_, String>>()
             .map_err(fail)?;
-        if grpc.is_some() && captures.iter().any(|capture| matches!(capture.from, CaptureFrom::Json(_))) {
-            return Err(fail("a message of gRPC is not JSON: capture a `header`, or nothing".to_owned()));
+        if let (Some(method), Body::Message(text)) = (&grpc, &body) {
+            self.values.try_messages(&values, |drawn| method.encode(&json(text, drawn)?).map(drop)).map_err(fail)?;
         }
+        let wants_json = captures.iter().any(|capture| matches!(capture.from, CaptureFrom::Json(_)));
         let expect = match operation.expect.as_slice() {
             [] if self.websocket => &UPGRADED[..],
             [] => &DEFAULT_EXPECT[..],
@@ -292,7 +347,8 @@ impl Builder {
             fixed: None,
             fixed_body: 0,
             expect: Expect::new(expect),
-            wants_body: grpc.is_some() || captures.iter().any(|capture| matches!(capture.from, CaptureFrom::Json(_))),
+            wants_body: wants_json || grpc.as_ref().is_some_and(|method| !method.returns_stream),
+            wants_json,
             captures,
             grpc: grpc.map(Arc::new),
             closes: self.new_connections,
@@ -333,7 +389,6 @@ impl Builder {
 impl Operation {
     /// Appends the HTTP/1.1 request: head, and body unless that is a file. `scratch` is for the body's text. How many bytes the body has.
     pub(crate) fn write_http1(&self, out: &mut Vec<u8>, host: &str, values: &[Vec<u8>], scratch: &mut Vec<u8>) -> u64 {
-        use crate::load::template::Escape;
         out.extend_from_slice(self.method_name.as_bytes());
         out.push(b' ');
         self.target.fill(out, values, Escape::Percent);
@@ -357,7 +412,8 @@ impl Operation {
             h1::encode::field(out, b"Sec-WebSocket-Version", handshake::VERSION.as_bytes());
         }
         match &self.body {
-            Body::None => {
+            // Calls of gRPC do not go over HTTP/1.1.
+            Body::None | Body::Message(_) => {
                 // RFC 9110 section 8.6: a method that has a body says that it is empty.
                 if matches!(self.method, h1::Method::Post | h1::Method::Put | h1::Method::Patch) {
                     h1::encode::content_length(out, 0);
@@ -396,6 +452,13 @@ fn check_method(method: &str) -> Result<(), String> {
     if !token || method == "CONNECT" { Err(format!("`{method}` is not a valid method")) } else { Ok(()) }
 }
 
+/// The JSON of a message with its values.
+pub(crate) fn json(text: &Template, values: &[Vec<u8>]) -> Result<String, String> {
+    let mut json = Vec::new();
+    text.fill(&mut json, values, Escape::Json);
+    String::from_utf8(json).map_err(|_| "a value is not valid UTF-8".to_owned())
+}
+
 /// What an upgrade to WebSocket cannot be.
 fn check_upgrade(operation: &workload::Operation) -> Result<(), String> {
     if operation.method != "GET" {
@@ -430,6 +493,17 @@ fn check_header(name: &str, value: &str) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The fields of an operation that are the same in every call, for calls of reflection: credentials, mostly.
+fn metadata(operation: &workload::Operation) -> HeaderMap {
+    let fixed = operation.headers.iter().filter(|(name, value)| {
+        !name.eq_ignore_ascii_case("host") && !Template::names(value).any(|name| operation.params.contains_key(name))
+    });
+    let field = |(name, value): (&String, &String)| {
+        Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_str(value).ok()?))
+    };
+    fixed.filter_map(field).collect()
 }
 
 /// By its Content-Type, or by its first character where there is none.

@@ -7,6 +7,9 @@ use std::sync::Arc;
 use super::PrepareError;
 use crate::load::workload::{Pick, Source};
 
+/// Values of a list or a file that are tried: this many take a tenth of a second.
+const MOST_TRIED: usize = 10_000;
+
 /// A source that is ready to give values.
 #[derive(Debug, Clone)]
 pub(crate) enum Value {
@@ -103,6 +106,41 @@ impl Values {
                 };
                 Value::Csv { table, column }
             }
+        })
+    }
+
+    /// Tries what values there can be, each beside the first ones of the others: what a message cannot have is known before the load. What a response
+    /// will give is known only then.
+    pub(crate) fn try_messages(
+        &self,
+        values: &[Value],
+        check: impl Fn(&[Vec<u8>]) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let all: Option<Vec<Vec<Vec<u8>>>> = values.iter().map(|value| self.samples(value)).collect();
+        let Some(all) = all else { return Ok(()) };
+        let mut drawn: Vec<Vec<u8>> = all.iter().map(|samples| samples[0].clone()).collect();
+        for (index, samples) in all.iter().enumerate() {
+            for sample in samples {
+                drawn[index].clone_from(sample);
+                check(&drawn)?;
+            }
+            drawn[index].clone_from(&samples[0]);
+        }
+        Ok(())
+    }
+
+    /// Some of the values of a source, one at least; `None` where nothing is known of them.
+    fn samples(&self, value: &Value) -> Option<Vec<Vec<u8>>> {
+        let number = |number: i64| number.to_string().into_bytes();
+        Some(match value {
+            Value::Fixed(bytes) => vec![bytes.to_vec()],
+            Value::Int { from, to, .. } => vec![number(*from), number(*to)],
+            Value::List { values, .. } => values.iter().take(MOST_TRIED).map(|value| value.to_vec()).collect(),
+            Value::Csv { table, column } => {
+                self.tables[*table].lines.iter().take(MOST_TRIED).map(|line| line[*column].to_vec()).collect()
+            }
+            Value::Counter { first, .. } => vec![number(*first)],
+            Value::Captured { or, .. } => vec![or.as_ref()?.to_vec()],
         })
     }
 

@@ -128,13 +128,20 @@ pub(crate) struct ProgramFile {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GrpcFile {
-    /// The file that describes the methods.
-    pub(crate) proto: PathBuf,
+    /// The file that describes the methods (default: the service's reflection).
+    #[serde(default)]
+    pub(crate) proto: Option<PathBuf>,
     /// `package.Service/Method` by the id of the operation that it does.
     pub(crate) methods: BTreeMap<String, String>,
     /// Calls that share a connection (default 16).
     #[serde(default)]
     pub(crate) streams: Option<u32>,
+    /// Messages of a call whose method takes a stream (default 1).
+    #[serde(default)]
+    pub(crate) messages: Option<u32>,
+    /// Fewer messages of a method that returns a stream are an error (default 0).
+    #[serde(default)]
+    pub(crate) responses: Option<u32>,
 }
 
 /// A step before each trial: either `run` or `send`.

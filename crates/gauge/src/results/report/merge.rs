@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Bytes, Chat, Cpu, Errors, Events, Latency, Measurement, Operation, Phase, Rate, Report, Requests, Second, Tls,
-    WebSocket,
+    Bytes, Chat, Cpu, Errors, Events, Grpc, Latency, Measurement, Operation, Phase, Rate, Report, Requests, Second,
+    Streams, Tls, WebSocket,
 };
 
 impl Report {
@@ -96,6 +96,7 @@ impl Measurement {
             bad_reply: sum(a.bad_reply, b.bad_reply),
             tls: sum(a.tls, b.tls),
             closed: sum(a.closed, b.closed),
+            unsent: sum(a.unsent, b.unsent),
             total: sum(a.total, b.total),
         };
         self.bytes = Bytes {
@@ -124,6 +125,13 @@ impl Measurement {
             (ours, theirs) => ours.or_else(|| theirs.clone()),
         };
         self.chat = match (self.chat.take(), &other.chat) {
+            (Some(mut ours), Some(theirs)) => {
+                ours.add(theirs);
+                Some(ours)
+            }
+            (ours, theirs) => ours.or_else(|| theirs.clone()),
+        };
+        self.grpc = match (self.grpc.take(), &other.grpc) {
             (Some(mut ours), Some(theirs)) => {
                 ours.add(theirs);
                 Some(ours)
@@ -184,6 +192,31 @@ impl Chat {
         self.uncounted += other.uncounted;
         self.ttft = merged(self.ttft.take(), other.ttft.as_ref());
         self.inter_token = merged(self.inter_token.take(), other.inter_token.as_ref());
+    }
+}
+
+impl Grpc {
+    fn add(&mut self, other: &Grpc) {
+        self.streams = match (self.streams.take(), &other.streams) {
+            (Some(mut ours), Some(theirs)) => {
+                ours.add(theirs);
+                Some(ours)
+            }
+            (ours, theirs) => ours.or_else(|| theirs.clone()),
+        };
+        if self.first_error.is_none() {
+            self.first_error.clone_from(&other.first_error);
+        }
+    }
+}
+
+impl Streams {
+    fn add(&mut self, other: &Streams) {
+        self.sent += other.sent;
+        self.received += other.received;
+        self.short += other.short;
+        self.first_message = merged(self.first_message.take(), other.first_message.as_ref());
+        self.round_trip = merged(self.round_trip.take(), other.round_trip.as_ref());
     }
 }
 

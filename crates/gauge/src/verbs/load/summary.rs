@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use gauge::load::workload::{Load, Workload};
-use gauge::results::report::{Chat, Latency, Measurement, Report, Tls, WebSocket};
+use gauge::results::report::{Chat, Latency, Measurement, Report, Streams, Tls, WebSocket};
 
 /// The report as text; the last line holds "N requests in S".
 pub(super) fn text(workload: &Workload, report: &Report) -> String {
@@ -58,6 +58,9 @@ pub(super) fn text(workload: &Workload, report: &Report) -> String {
     if let Some(chat) = &total.chat {
         self::chat(&mut text, chat, total);
     }
+    if let Some(streams) = total.grpc.as_ref().and_then(|grpc| grpc.streams.as_ref()) {
+        self::streams(&mut text, streams);
+    }
     if let (Some(lag), Some(generator)) = (&total.lag, &total.generator_lag) {
         let ours = if lag.p99_ms == generator.p99_ms {
             String::new()
@@ -75,6 +78,9 @@ pub(super) fn text(workload: &Workload, report: &Report) -> String {
         line(&mut text, "tls error", reason);
     }
     if let Some(reason) = total.websocket.as_ref().and_then(|websocket| websocket.first_error.as_ref()) {
+        line(&mut text, "first", reason);
+    }
+    if let Some(reason) = total.grpc.as_ref().and_then(|grpc| grpc.first_error.as_ref()) {
         line(&mut text, "first", reason);
     }
     if let Some(dropped @ 1..) = total.requests.dropped {
@@ -122,6 +128,16 @@ fn websocket(text: &mut String, websocket: &WebSocket) {
     }
     parts.extend(websocket.closes.iter().map(|(code, count)| format!("{count} closed with {code}")));
     line(text, "websocket", &parts.join(", "));
+}
+
+fn streams(text: &mut String, streams: &Streams) {
+    for (name, latency) in [("first msg", &streams.first_message), ("round trip", &streams.round_trip)] {
+        if let Some(latency) = latency {
+            line(text, name, &distribution(latency));
+        }
+    }
+    let short = if streams.short == 0 { String::new() } else { format!("; {} calls with too few", streams.short) };
+    line(text, "messages", &format!("{} sent, {} received{short}", streams.sent, streams.received));
 }
 
 fn chat(text: &mut String, chat: &Chat, total: &Measurement) {
@@ -199,6 +215,7 @@ fn errors(total: &Measurement) -> String {
         ("bad reply", errors.bad_reply),
         ("of TLS", errors.tls),
         ("closed", errors.closed),
+        ("not sent", errors.unsent),
     ];
     let seen: Vec<String> = kinds
         .iter()

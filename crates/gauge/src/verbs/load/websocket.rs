@@ -12,12 +12,17 @@ pub(super) struct WebSocketOptions {
     /// ws, wss: messages are text instead of binary
     #[arg(long)]
     text: bool,
-    /// ws, wss: messages over a connection before it is closed and another opened [default: connections are kept]
+    /// ws, wss: messages over a connection before it is closed and another opened [default: connections are kept]. With --grpc, of a method that takes a
+    /// stream: messages of a call [default: 1]
     #[arg(long, value_name = "NUMBER")]
     messages: Option<u64>,
 }
 
 impl WebSocketOptions {
+    pub(super) fn messages(&self) -> Option<u64> {
+        self.messages
+    }
+
     pub(super) fn plan(&self) -> WebSocket {
         let plain = WebSocket::default();
         WebSocket {
