@@ -25,7 +25,7 @@ use write::Writer;
 const SETTLE: Duration = Duration::from_millis(5);
 /// However fast objects change, a configuration is made as often as this.
 const MOST_SETTLE: Duration = Duration::from_millis(50);
-/// How often statuses are looked at that could not be written.
+/// How often statuses are looked at that could not be written, or that others wrote.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// The gateway that follows.
@@ -51,7 +51,7 @@ pub async fn run(client: Client, settings: Settings, lease: Option<LeaseSettings
     let kinds = reflect::start(&client, &sender);
     let leader = Leader::start(client.clone(), lease);
     let writer = Writer::start(client, leader);
-    let mut state = State { cluster: Cluster::default(), allocations: Allocations::default(), last: None };
+    let mut state = State::default();
     let mut listed = BTreeSet::new();
     let mut again = tokio::time::interval(AGAIN);
     again.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -62,7 +62,11 @@ pub async fn run(client: Client, settings: Settings, lease: Option<LeaseSettings
                 None => return,
             },
             _ = again.tick() => {
-                writer.look_again();
+                if std::mem::take(&mut state.has_new_statuses) {
+                    state.follow(&settings, &gateway, &writer).await;
+                } else {
+                    writer.look_again();
+                }
                 continue;
             }
         };
@@ -89,6 +93,7 @@ pub async fn run(client: Client, settings: Settings, lease: Option<LeaseSettings
         }
         match scope {
             Scope::None => {}
+            Scope::Statuses => state.has_new_statuses = true,
             Scope::Endpoints(services) => {
                 gateway.set_endpoints(translate::endpoints(&state.cluster, &services));
             }
@@ -97,18 +102,21 @@ pub async fn run(client: Client, settings: Settings, lease: Option<LeaseSettings
     }
 }
 
+#[derive(Default)]
 struct State {
     cluster: Cluster,
     allocations: Allocations,
-    /// What is in force.
+    /// What is in force, without its statuses.
     last: Option<Translation>,
+    /// Statuses of routes were written since they were last looked at.
+    has_new_statuses: bool,
 }
 
 impl State {
     async fn follow(&mut self, settings: &Settings, gateway: &impl Follow, writer: &Writer) {
         let mut refused = BTreeMap::new();
         loop {
-            let next = translate::translate_without(&self.cluster, settings, &mut self.allocations, &refused);
+            let mut next = translate::translate_without(&self.cluster, settings, &mut self.allocations, &refused);
             let same =
                 self.last.as_ref().is_some_and(|last| last.document == next.document && last.files == next.files);
             if same {
@@ -125,8 +133,9 @@ impl State {
                 );
                 return;
             }
-            writer.write(next.statuses.clone());
+            writer.write(std::mem::take(&mut next.statuses));
             self.last = Some(next);
+            self.has_new_statuses = false;
             return;
         }
     }

@@ -23,6 +23,8 @@ const UNKNOWN_KIND: Duration = Duration::from_secs(30);
 pub(super) enum Scope {
     /// Nothing.
     None,
+    /// Statuses of routes, which this or another process wrote.
+    Statuses,
     /// Endpoints of these services only.
     Endpoints(Services),
     /// Everything.
@@ -35,6 +37,7 @@ impl Scope {
         match (self, other) {
             (Scope::All, _) | (_, Scope::All) => Scope::All,
             (Scope::None, one) | (one, Scope::None) => one,
+            (Scope::Statuses, one) | (one, Scope::Statuses) => one,
             (Scope::Endpoints(mut some), Scope::Endpoints(more)) => {
                 some.extend(more);
                 Scope::Endpoints(some)
@@ -54,7 +57,7 @@ pub(super) struct Change {
 /// A kind of objects that is followed.
 trait Followed: Object {
     fn store(cluster: &mut Cluster) -> &mut Store<Self>;
-    /// What a change concerns; a status that somebody wrote concerns nothing.
+    /// What a change concerns.
     fn scope(before: Option<&Self>, after: Option<&Self>) -> Scope {
         if before == after { Scope::None } else { Scope::All }
     }
@@ -70,13 +73,32 @@ macro_rules! followed {
 followed!(
     GatewayClass classes,
     Gateway gateways,
-    HTTPRoute http_routes,
-    GRPCRoute grpc_routes,
     ReferenceGrant grants,
     Service services,
     Secret secrets,
     Namespace namespaces,
 );
+
+/// Routes, of which there may be thousands, each with a status that the leader writes: a status alone makes no configuration.
+macro_rules! followed_routes {
+    ($($type:ident $store:ident),* $(,)?) => {
+        $(impl Followed for $type {
+            fn store(cluster: &mut Cluster) -> &mut Store<Self> { &mut cluster.$store }
+
+            fn scope(before: Option<&Self>, after: Option<&Self>) -> Scope {
+                match (before, after) {
+                    (Some(before), Some(after))
+                        if before.spec == after.spec && before.metadata.is_same_but_for_version(&after.metadata) =>
+                    {
+                        if before.status == after.status { Scope::None } else { Scope::Statuses }
+                    }
+                    _ => Scope::All,
+                }
+            }
+        })*
+    };
+}
+followed_routes!(HTTPRoute http_routes, GRPCRoute grpc_routes);
 
 impl Followed for EndpointSlice {
     fn store(cluster: &mut Cluster) -> &mut Store<Self> {
@@ -210,4 +232,37 @@ fn put<T: Followed>(cluster: &mut Cluster, object: T) -> Scope {
 fn take<T: Followed>(cluster: &mut Cluster, key: &Key) -> Scope {
     let before = T::store(cluster).remove(key);
     T::scope(before.as_deref(), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Followed, Scope};
+    use crate::objects::{Gateway, HTTPRoute};
+
+    fn route(version: &str, host: &str, status: Value) -> HTTPRoute {
+        let metadata = json!({"name": "a", "namespace": "shop", "resourceVersion": version});
+        let route = json!({"metadata": metadata, "spec": {"hostnames": [host]}, "status": status});
+        serde_json::from_value(route).unwrap()
+    }
+
+    #[test]
+    fn a_status_of_a_route_makes_no_configuration() {
+        let before = route("1", "a.test", Value::Null);
+        let scope = |after: &HTTPRoute| HTTPRoute::scope(Some(&before), Some(after));
+        assert_eq!(scope(&route("2", "a.test", json!({"parents": []}))), Scope::Statuses);
+        assert_eq!(scope(&route("2", "a.test", Value::Null)), Scope::None);
+        assert_eq!(scope(&route("2", "b.test", Value::Null)), Scope::All);
+        assert_eq!(HTTPRoute::scope(Some(&before), None), Scope::All);
+        assert_eq!(Scope::Statuses.and(Scope::All), Scope::All);
+        assert_eq!(Scope::Statuses.and(Scope::None), Scope::Statuses);
+    }
+
+    /// Another process reads the addresses that the leader gave from it.
+    #[test]
+    fn a_status_of_a_gateway_does() {
+        let after = Gateway { status: json!({"addresses": []}), ..Gateway::default() };
+        assert_eq!(Gateway::scope(Some(&Gateway::default()), Some(&after)), Scope::All);
+    }
 }

@@ -1,10 +1,10 @@
 //! Writes statuses, while this process leads.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::Arc;
 
 use http::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::sync::watch;
@@ -18,19 +18,19 @@ type Id = (&'static str, Key);
 
 /// Writes statuses beside everything else: the newest of each object.
 pub(super) struct Writer {
-    wanted: watch::Sender<Vec<StatusPatch>>,
+    wanted: watch::Sender<Arc<Vec<StatusPatch>>>,
 }
 
 impl Writer {
     pub(super) fn start(client: Client, leader: Leader) -> Self {
-        let (wanted, receiver) = watch::channel(Vec::new());
+        let (wanted, receiver) = watch::channel(Arc::default());
         tokio::spawn(run(client, leader, receiver));
         Writer { wanted }
     }
 
     /// These are the statuses from now on.
     pub(super) fn write(&self, statuses: Vec<StatusPatch>) {
-        self.wanted.send_replace(statuses);
+        self.wanted.send_replace(Arc::new(statuses));
     }
 
     /// Tries again what could not be written.
@@ -39,35 +39,36 @@ impl Writer {
     }
 }
 
-async fn run(client: Client, mut leader: Leader, mut wanted: watch::Receiver<Vec<StatusPatch>>) {
-    // What was written last: the object as it is seen may lag behind.
-    let written: Mutex<BTreeMap<Id, serde_json::Value>> = Mutex::default();
+async fn run(client: Client, mut leader: Leader, mut wanted: watch::Receiver<Arc<Vec<StatusPatch>>>) {
+    // What was written last, and what was there before: the object as it is seen may lag behind. One that is seen in a third state was written by
+    // others meanwhile.
+    let mut written: BTreeMap<Id, (Value, Value)> = BTreeMap::new();
     loop {
         tokio::select! {
             changed = wanted.changed() => if changed.is_err() { return },
             () = leader.changed() => {}
         }
         if !leader.leads() {
-            lock(&written).clear();
+            written.clear();
             continue;
         }
         let statuses = wanted.borrow_and_update().clone();
-        for patch in &statuses {
+        for patch in &*statuses {
             let now = OffsetDateTime::now_utc();
             let now = now.replace_nanosecond(0).unwrap_or(now).format(&Rfc3339).unwrap_or_default();
             let id = (patch.kind, patch.key.clone());
             let Some(status) = patch.at(&now) else {
-                lock(&written).remove(&id);
+                written.remove(&id);
                 continue;
             };
-            if lock(&written).get(&id) == Some(&patch.status) {
+            if written.get(&id).is_some_and(|(status, seen)| (status, seen) == (&patch.status, &patch.seen)) {
                 continue;
             }
             let result = client
                 .call(Method::PATCH, &path(patch), "application/merge-patch+json", Some(&json!({"status": status})))
                 .await;
             match result {
-                Ok(_) => drop(lock(&written).insert(id, patch.status.clone())),
+                Ok(_) => drop(written.insert(id, (patch.status.clone(), patch.seen.clone()))),
                 // It was deleted, or will be seen in another state.
                 Err(error) if error.is_not_found() => {}
                 Err(error) => tracing::warn!(kind = patch.kind, object = %patch.key, %error, "cannot write a status"),
@@ -88,8 +89,4 @@ fn path(patch: &StatusPatch) -> String {
         }
         _ => format!("{path}/{}/status", key.name),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

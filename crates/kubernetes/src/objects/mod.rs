@@ -38,6 +38,13 @@ pub struct Meta {
     pub uid: String,
 }
 
+impl Meta {
+    /// Whether the other differs in nothing but the version in the store, which every write changes, that of a status too.
+    pub fn is_same_but_for_version(&self, other: &Meta) -> bool {
+        *self == Meta { resource_version: self.resource_version.clone(), ..other.clone() }
+    }
+}
+
 /// Namespace and name of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {

@@ -83,7 +83,8 @@ pub(super) fn endpoints<'b>(
     backends: impl Iterator<Item = &'b Backend>,
 ) -> BTreeMap<Backend, Vec<SocketAddr>> {
     let backends: BTreeSet<&Backend> = backends.collect();
-    let slices = by_service(cluster, |service| backends.iter().any(|backend| backend.service == *service));
+    let services: BTreeSet<&Key> = backends.iter().map(|backend| &backend.service).collect();
+    let slices = by_service(cluster, |service| services.contains(service));
     let of = |backend: &&Backend| ((*backend).clone(), addresses(cluster, backend, &slices));
     backends.iter().map(of).collect()
 }

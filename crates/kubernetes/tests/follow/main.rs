@@ -165,6 +165,20 @@ async fn objects_are_in_force_and_their_statuses_written_once() {
 }
 
 #[tokio::test]
+async fn a_status_that_another_replaced_is_written_again() {
+    let server = cluster().await;
+    let (_told, _task) = follow(&server, None);
+    until("statuses", || ["a", "e"].iter().all(|name| accepted(&server, name))).await;
+    let others = json!({"controllerName": "other.test/gateway", "parentRef": {"name": "elsewhere"}, "conditions": []});
+    let mut replaced = route("a", "/a");
+    replaced["status"] = json!({"parents": [others]});
+    server.put(&gateway_api("httproutes"), replaced);
+    until("the status", || accepted(&server, "a")).await;
+    let status = &server.get(&gateway_api("httproutes"), "shop/a")["status"];
+    assert_eq!(status["parents"][1], others, "what the other wrote stays");
+}
+
+#[tokio::test]
 async fn endpoints_change_targets_only() {
     let server = cluster().await;
     let (told, _task) = follow(&server, None);

@@ -216,6 +216,8 @@ async fn try_upstream(x: &mut Exchange<'_>, plan: &Plan<'_>) -> Result<(), (Erro
         let (status, error) = match (failed.grpc_status, failed.kind.and_then(FailureKind::status)) {
             (Some(_), _) => (x.scratch.response.status, None),
             (None, Some(status)) => (status, None),
+            // It responded, and what broke off was the body.
+            (None, None) if x.answer != Answer::None => (x.scratch.response.status, Some(failed.error.reason.label())),
             (None, None) => (0, Some(failed.error.reason.label())),
         };
         x.scratch.trace.end_attempt(status, failed.grpc_status, error, clock::turn_ns());

@@ -1,6 +1,6 @@
 //! A new configuration for a running process: read, checked, compared, put in force whole; or not at all.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -230,12 +230,15 @@ impl Controller {
         let Some(managed) = self.managed() else { return Ok(()) };
         let before = managed.replace(made);
         // Before anything changes, for a message that says what is wrong with which route.
-        if let Err(error) = managed.load() {
-            managed.replace(before);
-            return Err(error);
-        }
+        let reading = match self.read() {
+            Ok(reading) => reading,
+            Err(error) => {
+                managed.replace(before);
+                return Err(error);
+            }
+        };
         self.set_endpoints(endpoints);
-        if let Err(error) = self.reload("objects of the cluster changed").await {
+        if let Err(error) = self.reload_from("objects of the cluster changed", || Ok(reading)).await {
             managed.replace(before);
             let error = std::io::Error::other(error.to_string());
             return Err(LoadError::Unreadable { path: "the configuration made from objects".into(), error });
@@ -250,8 +253,16 @@ impl Controller {
     /// # Errors
     /// Why nothing changed.
     pub async fn reload(&self, why: &str) -> Result<Reloaded, ReloadError> {
+        self.reload_from(why, || self.read()).await
+    }
+
+    async fn reload_from(
+        &self,
+        why: &str,
+        read: impl FnOnce() -> Result<Reading, LoadError>,
+    ) -> Result<Reloaded, ReloadError> {
         let _one_at_a_time = self.reloading.lock().await;
-        let result = self.try_reload().await;
+        let result = self.try_reload(read).await;
         self.history.add(why, &result);
         match &result {
             Ok(reloaded) => {
@@ -267,13 +278,17 @@ impl Controller {
         result
     }
 
-    async fn try_reload(&self) -> Result<Reloaded, ReloadError> {
+    fn read(&self) -> Result<Reading, LoadError> {
+        // Before they are read: a change in between is seen by the next look.
+        let tls_files = look_at(&self.shared.generation().config.tls_files);
+        Ok(Reading { tls_files, loaded: self.source.load(self.self_signed.as_ref())? })
+    }
+
+    async fn try_reload(&self, read: impl FnOnce() -> Result<Reading, LoadError>) -> Result<Reloaded, ReloadError> {
         if self.source == Source::Environment {
             return Err(ReloadError::NoFile("there is no configuration file: this process was started with environment variables only, restart it to change them".into()));
         }
-        // Before they are read: a change in between is seen by the next look.
-        let before_reading = look_at(&self.shared.generation().config.tls_files);
-        let loaded = self.source.load(self.self_signed.as_ref()).map_err(|error| match error {
+        let Reading { tls_files: before_reading, loaded } = read().map_err(|error| match error {
             LoadError::Unreadable { .. } => ReloadError::Failed(error.to_string()),
             LoadError::Invalid(problems) => ReloadError::Invalid(problems.to_string()),
         })?;
@@ -321,6 +336,12 @@ impl Controller {
             .filter_map(|bind| listeners.url_of(bind))
             .for_each(|url| announce(&format!("listening on {url}")));
     }
+}
+
+/// A configuration, and the files that TLS needed before it was read.
+struct Reading {
+    tls_files: Vec<(PathBuf, Option<Fingerprint>)>,
+    loaded: Loaded,
 }
 
 fn look_at(files: &[PathBuf]) -> Vec<(PathBuf, Option<Fingerprint>)> {
@@ -388,17 +409,21 @@ fn changes(before: &Config, after: &Config) -> Vec<String> {
     fn named<'a, T>(list: &'a [T], name: impl Fn(&T) -> &str + 'a) -> Vec<(&'a T, String)> {
         list.iter().map(|item| (item, name(item).to_owned())).collect()
     }
+    /// Of several with one name the first counts. A map, because there may be thousands.
+    fn by_name<'l, T>(list: &'l [(&'l T, String)]) -> HashMap<&'l str, &'l T> {
+        list.iter().rev().map(|(item, name)| (&**name, *item)).collect()
+    }
     fn compare<T: PartialEq>(lines: &mut Vec<String>, what: &str, before: &[(&T, String)], after: &[(&T, String)]) {
-        let find = |list: &[(&T, String)], name: &str| list.iter().position(|(_, other)| other == name);
+        let (old, new) = (by_name(before), by_name(after));
         for (item, name) in after {
-            match find(before, name) {
+            match old.get(&**name) {
                 None => lines.push(format!("{what} {name} added")),
-                Some(position) if before[position].0 != *item => lines.push(format!("{what} {name} changed")),
+                Some(known) if known != item => lines.push(format!("{what} {name} changed")),
                 Some(_) => {}
             }
         }
         for (_, name) in before {
-            if find(after, name).is_none() {
+            if !new.contains_key(&**name) {
                 lines.push(format!("{what} {name} removed"));
             }
         }

@@ -33,12 +33,16 @@ impl Members {
         Members { known: common.known(&spec), spec, file: Status::default(), retired: Vec::new() }
     }
 
-    pub(super) fn reconfigure(&mut self, spec: Arc<config::Upstream>, common: &Common) {
+    /// Takes over a specification; returns whether it or what is known is anything new.
+    pub(super) fn reconfigure(&mut self, spec: Arc<config::Upstream>, common: &Common) -> bool {
         if self.spec.targets_file != spec.targets_file {
             self.file = Status::default();
         }
-        self.known = common.known(&spec);
+        let known = common.known(&spec);
+        let is_new = known != self.known || *spec != *self.spec;
+        self.known = known;
         self.spec = spec;
+        is_new
     }
 
     /// Takes over what is known by now; returns whether it is anything new.

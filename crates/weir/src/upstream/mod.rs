@@ -44,7 +44,7 @@ mod target;
 mod time;
 mod view;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -136,9 +136,11 @@ impl Upstreams {
     }
 
     fn build(config: &Config, common: Arc<Common>, previous: &[Arc<Upstream>]) -> Upstreams {
+        let previous: HashMap<&str, &Arc<Upstream>> =
+            previous.iter().map(|upstream| (&*upstream.name, upstream)).collect();
         let list = config.upstreams.iter().map(|spec| {
             let spec = Arc::new(spec.clone());
-            match previous.iter().find(|upstream| upstream.name == spec.name) {
+            match previous.get(&*spec.name).copied() {
                 Some(upstream) => {
                     upstream.reconfigure(spec);
                     upstream.clone()
@@ -349,11 +351,19 @@ impl Upstream {
         &self.name
     }
 
+    /// Whether a target of it is this service.
+    fn names_registry(&self, registry: &config::Registry) -> bool {
+        let is_it = |target: &config::Target| matches!(&target.address, config::TargetAddress::Registry(named) if **named == *registry);
+        lock(&self.members).spec.targets.iter().any(is_it)
+    }
+
     /// New specification under the same name.
     fn reconfigure(&self, spec: Arc<config::Upstream>) {
         let mut members = lock(&self.members);
-        members.reconfigure(spec, &self.common);
-        self.publish(&mut members);
+        // A reload that changes one of thousands of upstreams leaves the sets of the others as they are.
+        if members.reconfigure(spec, &self.common) {
+            self.publish(&mut members);
+        }
     }
 
     /// Looks whether names or demo services of its targets have other addresses by now.

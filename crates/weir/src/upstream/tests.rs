@@ -258,6 +258,18 @@ fn a_worker_with_the_old_configuration_sees_the_new_targets() {
     assert_eq!(number(&rig.lease()), 9);
 }
 
+/// With thousands of upstreams a reload is about one of them.
+#[test]
+fn a_reload_makes_no_new_set_of_an_upstream_that_is_the_same() {
+    let (rig, other) = (Rig::new(spec(Balance::RoundRobin, &[1, 1])), spec(Balance::LeastRequest, &[1, 1]));
+    let generation = || rig.upstream().published.load().generation;
+    let before = generation();
+    let same = Upstreams::reload(&config(vec![spec(Balance::RoundRobin, &[1, 1])]), &rig.upstreams);
+    assert_eq!(generation(), before);
+    let _changed = Upstreams::reload(&config(vec![other]), &same);
+    assert_eq!(generation(), before + 1);
+}
+
 #[test]
 fn an_upstream_of_another_name_is_another_one() {
     let mut rig = Rig::new(spec(Balance::RoundRobin, &[1]));

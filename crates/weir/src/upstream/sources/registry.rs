@@ -148,7 +148,12 @@ impl Upstreams {
     /// Takes in a response for a service in a registry. A failure keeps the endpoints that are known.
     pub(in crate::upstream) fn set_registry(&self, registry: &Arc<Registry>, response: Response) {
         if self.note_registry(registry, response) {
-            self.refresh();
+            // With thousands of upstreams, most of which name other services.
+            for upstream in &self.list {
+                if upstream.names_registry(registry) {
+                    upstream.refresh();
+                }
+            }
             // Names that have no address yet make no new set, but must be resolved.
             self.common.changed.notify_one();
         }

@@ -66,6 +66,29 @@ fn what_stays_keeps_its_state_and_a_failure_changes_nothing() {
 }
 
 #[test]
+fn a_response_concerns_the_upstreams_that_name_the_service() {
+    let of = |name: &str| {
+        let port = EndpointPort::Name("http".into());
+        Arc::new(Registry::Kubernetes(KubernetesService { namespace: "shop".into(), name: name.into(), port }))
+    };
+    let upstream = |name: &str, service: &str| config::Upstream {
+        name: name.into(),
+        targets: vec![at(TargetAddress::Registry(of(service)))],
+        ..spec(Balance::RoundRobin, &[])
+    };
+    let config = config_of(vec![upstream("a", "orders"), upstream("b", "users"), upstream("c", "orders")]);
+    let upstreams = Upstreams::new(&config, Clock::start());
+    let targets = || [0, 1, 2].map(|id| upstreams.get(UpstreamId(id)).snapshot().targets.len());
+    // It is known but not taken in: whoever looks would see it.
+    upstreams.note_registry(&of("users"), Ok(vec![endpoint("10.0.0.9", 1)]));
+    upstreams.set_registry(&of("orders"), Ok(vec![endpoint("10.0.0.1", 1), endpoint("10.0.0.2", 1)]));
+    assert_eq!(targets(), [2, 0, 2]);
+    upstreams.set_registry(&of("users"), Ok(Vec::new()));
+    upstreams.set_registry(&of("users"), Ok(vec![endpoint("10.0.0.9", 1)]));
+    assert_eq!(targets(), [2, 1, 2]);
+}
+
+#[test]
 fn a_reload_keeps_what_is_known() {
     let upstreams = upstreams();
     upstreams.set_registry(&registry(), Ok(vec![endpoint("10.0.0.1", 1)]));
