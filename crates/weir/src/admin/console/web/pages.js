@@ -100,7 +100,7 @@ function sourceView({ source, targets, error }) {
 /** Where the last action's outcome goes; none where nobody may act. */
 let said = null;
 
-/** What may be done to a target in its state. Which target it is stands in attributes, which follow what is shown. */
+/** What may be done to a target in its state. Attributes say which target it is: they follow what is shown. */
 function actions(upstream, target) {
   const names = [target.drained_ms === null ? 'drain' : 'undrain'];
   names.push(target.ejected_for_ms === null ? 'eject' : 'readmit');
