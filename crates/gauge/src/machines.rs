@@ -121,7 +121,7 @@ impl Machines {
         plan: &Plan,
         stop: &AtomicBool,
         say: Say<'_>,
-    ) -> Result<(Vec<Host>, Fleet), MachinesError> {
+    ) -> Result<Fleet, MachinesError> {
         let program = tool::find(terraform.program)?;
         let run = Run::create(plan, &terraform.folder, &program, &terraform.vars)?;
         let tool = Tool::new(program, &terraform.folder, &run.folder);
@@ -147,7 +147,7 @@ impl Machines {
         if let Some(current) = self.current().as_mut() {
             current.complete = true;
         }
-        Ok((hosts, fleet))
+        Ok(fleet)
     }
 
     fn note(&self, state: State, hosts: &[Host]) -> Result<(), MachinesError> {

@@ -127,7 +127,7 @@ pub(super) fn open(
         Deploy::Terraform(terraform) if !done => {
             let mut say = |line: &str| progress.machines(line);
             let made = options.machines.make(terraform, plan, &options.stop, &mut say);
-            let (_, fleet) = made.map_err(|error| match error {
+            let fleet = made.map_err(|error| match error {
                 MachinesError::Stopped => CampaignError::Stopped,
                 error => CampaignError::Machines(error),
             })?;

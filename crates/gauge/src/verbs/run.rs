@@ -75,6 +75,15 @@ impl Run {
             }
         };
         let plan = if self.quick { plan.quick() } else { plan };
+        if matches!(plan.deploy, Deploy::Terraform(_)) {
+            // What cannot be listed is no reason not to run; `gauge machines` says it.
+            for left in machines::left().unwrap_or_default().iter().filter(|left| !left.busy) {
+                eprintln!(
+                    "gauge: an earlier run has left machines; to destroy them: gauge machines destroy {}",
+                    left.name
+                );
+            }
+        }
         if self.check {
             if let Deploy::Terraform(terraform) = &plan.deploy
                 && let Err(error) = machines::check(terraform)

@@ -22,9 +22,9 @@ fn both_versions_describe_a_method_with_what_it_imports() {
         assert_eq!(code, Some(0), "{said}");
         assert_eq!(report["total"]["statuses"], serde_json::json!({"200": 20}), "{said}");
         assert_eq!(report["generator"]["protocol"], "gRPC");
-        let words = seen.words.lock().expect("no panic");
+        let words = seen.words.lock().expect("no panic").clone();
         assert!(words.len() == 20 && words.iter().all(|word| (word.count, word.text.as_str()) == (7, "12")));
-        let credentials = seen.credentials.lock().expect("no panic");
+        let credentials = seen.credentials.lock().expect("no panic").clone();
         assert!(!credentials.is_empty() && credentials.iter().all(|value| value == "Bearer abc"), "{credentials:?}");
         // A method that takes what every client knows, which the server does not send.
         let (code, said, _) = load_url(&format!("http://{address}"), "lab.Lab/Nothing", &["-n", "1"]);

@@ -255,6 +255,7 @@ async fn call(
                 next = incoming.word(seen).await?;
             }
         }
+        "Nothing" => send(&mut out, framed(&[])).await?,
         _ => status = "12",
     }
     match first.text.as_str() {

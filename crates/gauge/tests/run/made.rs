@@ -80,6 +80,8 @@ fn a_destroy_is_believed_only_when_the_state_says_the_same() {
         assert!(finished.stderr.contains("gauge machines destroy small-"), "{}", finished.text());
         let listed = campaign.gauge(&["machines"]).stdout;
         assert!(listed.contains("destroy failed"), "{listed}");
+        let next = campaign.run_with(&["--check"], &[("PATH", &env)]);
+        assert!(next.stderr.contains("an earlier run has left machines"), "{}", next.text());
         fs::remove_file(campaign.path(file)).expect("it was there");
         // The program that made them is used, also where it is not on PATH.
         let destroyed = campaign.gauge(&["machines", "destroy", "--all"]);

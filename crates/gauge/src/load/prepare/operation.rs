@@ -49,6 +49,9 @@ pub(crate) struct Operation {
     pub(crate) upgrades: bool,
 }
 
+/// Characters of a message that an error shows.
+const SHOWN: usize = 200;
+
 #[derive(Debug)]
 pub(crate) enum Body {
     None,
@@ -327,7 +330,12 @@ impl Builder {
             .collect::<Result<_, String>>()
             .map_err(fail)?;
         if let (Some(method), Body::Message(text)) = (&grpc, &body) {
-            self.values.try_messages(&values, |drawn| method.encode(&json(text, drawn)?).map(drop)).map_err(fail)?;
+            let check = |drawn: &[Vec<u8>]| {
+                let made = json(text, drawn)?;
+                let shown: String = made.chars().take(SHOWN).collect();
+                method.encode(&made).map(drop).map_err(|why| format!("{why}; with its values it is {shown}"))
+            };
+            self.values.try_messages(&values, check).map_err(fail)?;
         }
         let wants_json = captures.iter().any(|capture| matches!(capture.from, CaptureFrom::Json(_)));
         let expect = match operation.expect.as_slice() {
