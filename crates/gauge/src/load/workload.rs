@@ -93,7 +93,7 @@ impl Workload {
             if let Some(Body::File(file) | Body::Lines(file)) = &mut operation.body {
                 place(file);
             }
-            operation.grpc.iter_mut().filter_map(|grpc| grpc.proto.as_mut()).for_each(place);
+            operation.grpc.iter_mut().filter_map(|grpc| grpc.proto.as_mut()).for_each(&mut place);
             for source in operation.params.values_mut() {
                 if let Source::Csv { file, .. } = source {
                     place(file);
