@@ -142,7 +142,7 @@ fn start_service(campaign: &mut Campaign<'_>, system: &System, service: &Program
             Ok(handle) => {
                 let origins = placed.for_generator(there)?;
                 let lane = match &service.grpc {
-                    Some(calls) => Lane::Grpc(origins, Box::new(calls.clone())),
+                    Some(calls) => Lane::Grpc(origins, calls.clone()),
                     None => Lane::Direct(origins, Box::default()),
                 };
                 let handle = Some((handle, program::STOP));

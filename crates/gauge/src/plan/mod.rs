@@ -154,7 +154,7 @@ pub struct Program {
     /// The language that it is written in, where the evaluation says.
     pub language: Option<String>,
     /// How it is called over gRPC, where it is a service that is.
-    pub grpc: Option<Calls>,
+    pub grpc: Option<Box<Calls>>,
 }
 
 /// How a service is called over gRPC: the operations of the API as methods, each with the operation's JSON body as its message.

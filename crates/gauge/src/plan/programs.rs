@@ -59,7 +59,7 @@ fn program(
         ports.insert(port, value);
     }
     let build = read.build.and_then(|build| build_command(check, build));
-    let grpc = read.grpc.map(|grpc| calls(check, grpc, read.ready.0.is_empty()));
+    let grpc = read.grpc.map(|grpc| Box::new(calls(check, grpc, read.ready.0.is_empty())));
     let ready = read.ready.0.into_iter().filter_map(|probe| ready(check, probe, place)).collect();
     Some(Program {
         name,

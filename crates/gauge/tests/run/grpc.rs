@@ -82,6 +82,12 @@ async fn call(
     code: Option<String>,
 ) {
     let (head, mut body) = request.into_parts();
+    // A stream that does not end by itself.
+    if head.uri.path().starts_with("/grpc.reflection.") {
+        let head = http::Response::builder().header("grpc-status", "12").body(()).expect("a head");
+        let _ = respond.send_response(head, true);
+        return;
+    }
     let mut message = Vec::new();
     while let Some(Ok(data)) = body.data().await {
         message.extend_from_slice(&data);
