@@ -191,7 +191,7 @@ impl Machines {
         let current = current.as_ref()?;
         let name = &current.run.name;
         let mut text = match current.run.hosts() {
-            hosts if hosts.is_empty() => format!("machines of {name} may be left"),
+            [] => format!("machines of {name} may be left"),
             hosts => format!("machines of {name} are left: {}", hosts.join(", ")),
         };
         if let Some(pid) = current.at_work {
