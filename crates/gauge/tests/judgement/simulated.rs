@@ -48,6 +48,7 @@ fn trial(
     report.total.errors = Errors::none();
     let observed = Observed {
         reached: None,
+        generators: Vec::new(),
         duration_s: 1.0,
         system: (name != "direct").then(|| usage(factor(), 1e8 * factor())),
         upstream: Some(usage(factor(), 1e8)),

@@ -155,6 +155,7 @@ fn run(random: &mut Random, kind: &Kind, workload: &str, round: u32, machine: f6
     let system = (kind.gateway.is_some()).then(|| usage(cpu(kind.cpu_us, random), kind.rss_mib + 0.2 * random.share()));
     let observed = Observed {
         reached: None,
+        generators: Vec::new(),
         duration_s: duration,
         system,
         upstream: Some(usage(cpu(23.0, random), 14.0 + 0.1 * random.share())),
@@ -300,6 +301,7 @@ pub(crate) fn campaign() -> Results {
             hardware_cpus: Some(1),
             hardware_memory_bytes: Some(4 << 30),
             deploy: "local".to_owned(),
+            generators: Vec::new(),
             versions: BTreeMap::from([("nginx (upstream)".to_owned(), "1.22.1".to_owned())]),
             commit: None,
         },
