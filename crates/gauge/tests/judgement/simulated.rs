@@ -54,7 +54,6 @@ fn trial(
         upstream: Some(usage(factor(), 1e8)),
         generator: None,
         machine: Machine { steal: Some(if random.share() < stolen { 0.05 } else { 0.0 }), ..Machine::default() },
-        generators: Vec::new(),
     };
     Trial {
         id: format!("r{round:02}-{name}.load"),

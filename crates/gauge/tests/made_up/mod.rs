@@ -166,7 +166,6 @@ fn run(random: &mut Random, kind: &Kind, workload: &str, round: u32, machine: f6
             load1: Some(1.1),
             ..Machine::default()
         },
-        generators: Vec::new(),
     };
     (report, observed)
 }
@@ -289,7 +288,6 @@ pub(crate) fn campaign() -> Results {
         weights: BTreeMap::new(),
         inputs: BTreeMap::new(),
         environment: Environment {
-            generators: Vec::new(),
             host: Some("example".to_owned()),
             system: Some("Linux 6.1".to_owned()),
             processor: Some("a processor of two cores".to_owned()),
