@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::form::Json;
-use super::line::Line;
+use super::line::{LONGEST, Line};
 use crate::error::Fault;
 use crate::observe::clock::Rfc3339;
 
@@ -22,11 +22,18 @@ const PER_SECOND: u32 = 10;
 #[derive(Debug, Default)]
 pub struct Recent([Mutex<Lines>; Fault::ALL.len()]);
 
-#[derive(Debug, Default)]
+/// Memory that is there from the start: a request that is refused allocates nothing.
+#[derive(Debug)]
 struct Lines {
-    /// The oldest first.
-    lines: VecDeque<Arc<[u8]>>,
-    bytes: usize,
+    /// The oldest first, each with its line feed.
+    text: VecDeque<u8>,
+    count: usize,
+}
+
+impl Default for Lines {
+    fn default() -> Self {
+        Lines { text: VecDeque::with_capacity(BYTES), count: 0 }
+    }
 }
 
 impl Recent {
@@ -36,24 +43,27 @@ impl Recent {
             recent: self.clone(),
             second: 0,
             left: [PER_SECOND; Fault::ALL.len()],
-            text: Vec::new(),
+            text: Vec::with_capacity(LONGEST),
             clock: Rfc3339::default(),
         }
     }
 
     /// JSON objects, those of each fault in the order in which they were noted.
-    pub fn lines(&self) -> Vec<Arc<[u8]>> {
-        self.0.iter().flat_map(|of_fault| lock(of_fault).lines.iter().cloned().collect::<Vec<_>>()).collect()
+    pub fn lines(&self) -> Vec<Vec<u8>> {
+        let texts = self.0.iter().map(|of_fault| lock(of_fault).text.iter().copied().collect::<Vec<u8>>());
+        let lines = |text: Vec<u8>| text.split_inclusive(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect::<Vec<_>>();
+        texts.flat_map(lines).collect()
     }
 
     fn push(&self, fault: Fault, line: &[u8]) {
         let mut held = lock(&self.0[fault as usize]);
-        held.bytes += line.len();
-        held.lines.push_back(line.into());
-        while held.lines.len() > LINES || held.bytes > BYTES {
-            let Some(oldest) = held.lines.pop_front() else { break };
-            held.bytes -= oldest.len();
+        while held.count == LINES || held.text.len() + line.len() > BYTES {
+            let Some(end) = held.text.iter().position(|&byte| byte == b'\n') else { return };
+            held.text.drain(..=end);
+            held.count -= 1;
         }
+        held.text.extend(line);
+        held.count += 1;
     }
 }
 
@@ -90,7 +100,7 @@ impl Notes {
     pub fn note(&mut self, fault: Fault, line: &Line<'_>) {
         self.text.clear();
         line.fields::<Json>(&mut self.text, &mut self.clock);
-        self.recent.push(fault, self.text.trim_ascii_end());
+        self.recent.push(fault, &self.text);
     }
 }
 
