@@ -539,3 +539,38 @@ fn the_last_failures_are_shown_by_fault_and_without_secrets() {
     assert!(!of("client").is_empty() && of("client").len() <= 100, "{}", errors.len());
     assert!(!shown.to_string().contains("canary"), "{shown}");
 }
+
+/// A Unix target, a client with a sticky session there, and the process that takes over.
+#[test]
+fn a_drain_holds_for_sticky_clients_and_for_this_process_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("one.sock");
+    let (one, two) = (Upstream::builder().unix(&path).start(answer::ok("one")), Upstream::start(answer::ok("two")));
+    let config = format!(
+        "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ntakeover: {}\nupstreams:\n  app: {{targets: ['{}', '{}'], balance: {{cookie: at}}}}\n\
+         routes:\n  - {{match: {{path: /*}}, upstream: app}}\n",
+        folder.path().join("takeover.sock").display(),
+        one.url(),
+        two.url()
+    );
+    let first = weir().config(&config).start();
+    let cookie = wait::some(DEADLINE, "a session at the Unix target", || {
+        let served = first.get("/");
+        let cookie = served.field("Set-Cookie").map(|cookie| cookie.split(';').next().unwrap().to_owned());
+        (served.text() == "one").then_some(cookie).flatten()
+    });
+    let stick = |weir: &Weir| {
+        let mut client = weir.connect();
+        client.request("GET", "/", &[("Host", "a.test"), ("Cookie", &cookie)], "");
+        client.read_response().text().to_owned()
+    };
+    assert_eq!(stick(&first), "one");
+    let target = format!("unix:{}", path.display().to_string().replace('/', "%2F"));
+    let drained = Viewer::of(&first).ask("POST", &format!("/upstreams/app/targets/{target}/drain"), &[], "");
+    assert_eq!(drained.status(), 200, "{}", drained.text());
+    assert!((0..10).all(|_| stick(&first) == "two"));
+    let next = weir().config(&config).start();
+    assert_eq!(first.wait_for_exit(DEADLINE).code(), Some(0), "{}", first.tail());
+    assert_eq!(Viewer::of(&next).json("drained")["drained"], json!([]));
+    assert_eq!(stick(&next), "one");
+}

@@ -78,7 +78,7 @@ fn in_both_directions_one_message_is_in_flight() {
     assert_eq!((&total["errors"]["bad_reply"], &streams(&total)["short"]), (&json!(4), &json!(4)), "{said}");
 }
 
-/// The text that makes the server fail so, the statuses, the kind of error, and what is said of the first.
+/// The text that makes the server fail so, the statuses, the kind of error, and the message of the first one.
 type Fault<'f> = (&'f str, Value, &'f str, &'f str);
 
 #[test]

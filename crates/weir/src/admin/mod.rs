@@ -27,7 +27,7 @@ use crate::observe::Metrics;
 use crate::policy::cache::purge::{Purge, PurgeError};
 use crate::policy::limit::{BadQuestion, Question};
 use crate::redis::Redis;
-use crate::upstream::{ActError, TargetAction, UpstreamSnapshot};
+use crate::upstream::{ActError, DrainedTarget, TargetAction, TargetCondition, UpstreamSnapshot};
 
 /// What the admin listener needs of the rest of the process. Called on the control thread, so nothing may block for
 /// long.
@@ -36,11 +36,13 @@ pub trait Control: Send + Sync + 'static {
     fn metrics(&self) -> &Metrics;
     /// State of all upstreams of the configuration in force, for `/upstreams` and `/healthz`.
     fn upstreams(&self) -> Vec<UpstreamSnapshot>;
-    /// Does something to a target of an upstream.
+    /// Does something to a target of an upstream; returns what it is like then.
     ///
     /// # Errors
     /// When there is no such target.
-    fn act_on_target(&self, upstream: &str, target: &str, action: TargetAction) -> Result<(), ActError>;
+    fn act_on_target(&self, upstream: &str, target: &str, action: TargetAction) -> Result<TargetCondition, ActError>;
+    /// Targets that operators keep requests away from.
+    fn drained(&self) -> Vec<DrainedTarget>;
     /// The Redis of the configuration in force, for `/healthz`; none when it names none.
     fn redis(&self) -> Option<Arc<Redis>> {
         None

@@ -30,7 +30,7 @@ pub(super) async fn act(
     act_on(&*control, &upstream, &target, &action, seconds)
 }
 
-/// Does it, and says what the target's upstream is like then.
+/// Does it, and says what the target is like then.
 pub(super) fn act_on(
     control: &dyn Control,
     upstream: &str,
@@ -51,10 +51,7 @@ pub(super) fn act_on(
         _ => return bad(format!("There is no action `{action}`. {EXPECTED}")),
     };
     match control.act_on_target(upstream, target, action) {
-        Ok(()) => {
-            let found = control.upstreams().into_iter().find(|known| known.name == upstream);
-            let mut targets = found.into_iter().flat_map(|upstream| upstream.targets);
-            let state = targets.find(|known| known.address == target).map(|target| target.state);
+        Ok(state) => {
             let body =
                 serde_json::json!({ "upstream": upstream, "target": target, "action": action.name(), "state": state });
             json(StatusCode::OK, body.to_string())

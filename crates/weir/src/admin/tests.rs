@@ -36,8 +36,12 @@ impl Control for Process {
         self.upstreams.snapshot()
     }
 
-    fn act_on_target(&self, upstream: &str, target: &str, action: TargetAction) -> Result<(), ActError> {
+    fn act_on_target(&self, upstream: &str, target: &str, action: TargetAction) -> Result<TargetCondition, ActError> {
         self.upstreams.act(upstream, target, action)
+    }
+
+    fn drained(&self) -> Vec<DrainedTarget> {
+        self.upstreams.drained()
     }
 
     fn routes(&self) -> Value {

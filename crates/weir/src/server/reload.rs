@@ -28,7 +28,9 @@ use crate::redis::Redis;
 use crate::route::{Table, describe};
 use crate::runtime::fingerprint::Fingerprint;
 use crate::runtime::lock::lock;
-use crate::upstream::{ActError, Resolved, Resolver, TargetAction, UpstreamSnapshot, Upstreams};
+use crate::upstream::{
+    ActError, DrainedTarget, Resolved, Resolver, TargetAction, TargetCondition, UpstreamSnapshot, Upstreams,
+};
 use crate::worker::Worker;
 use crate::worker::shared::{Message, Shared};
 use crate::worker::snapshot::Generation;
@@ -495,8 +497,12 @@ impl Control for Controller {
         self.shared.generation().upstreams.snapshot()
     }
 
-    fn act_on_target(&self, upstream: &str, target: &str, action: TargetAction) -> Result<(), ActError> {
+    fn act_on_target(&self, upstream: &str, target: &str, action: TargetAction) -> Result<TargetCondition, ActError> {
         self.shared.generation().upstreams.act(upstream, target, action)
+    }
+
+    fn drained(&self) -> Vec<DrainedTarget> {
+        self.shared.generation().upstreams.drained()
     }
 
     fn redis(&self) -> Option<Arc<Redis>> {

@@ -58,7 +58,7 @@ pub use control::{Resolved, supervise};
 pub(crate) use inference::MATCH_BOUNDS;
 pub use inference::PickReason;
 pub use lease::Lease;
-pub use operate::{ActError, TargetAction};
+pub use operate::{ActError, DrainedTarget, TargetAction};
 pub use outcome::FailureKind;
 pub use queue::{BOUNDS as QUEUE_BOUNDS, ClassWaits, Turn, WaitError};
 pub use resolve::Resolver;

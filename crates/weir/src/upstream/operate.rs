@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
+use super::snapshot::condition;
 use super::target::Target;
-use super::{Upstream, Upstreams};
+use super::{TargetCondition, Upstream, Upstreams};
 
 /// What is done to a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,24 +55,49 @@ impl TargetAction {
     }
 }
 
+/// A target that an operator keeps requests away from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DrainedTarget {
+    /// Name of its upstream.
+    pub upstream: String,
+    /// Its address.
+    pub target: String,
+    /// For how long.
+    pub ms: u64,
+}
+
 impl Upstreams {
-    /// Does something to every target of an upstream with this address, and writes it to the log.
+    /// Does something to every target of an upstream with this address, and writes it to the log; returns what the target is like then.
     ///
     /// # Errors
     /// When there is no such target.
-    pub fn act(&self, upstream: &str, target: &str, action: TargetAction) -> Result<(), ActError> {
+    pub fn act(&self, upstream: &str, target: &str, action: TargetAction) -> Result<TargetCondition, ActError> {
         let found = self.list.iter().find(|known| &*known.name == upstream);
         found.ok_or_else(|| ActError::NoUpstream(upstream.to_owned()))?.act(target, action)
+    }
+
+    /// Targets that are drained.
+    pub fn drained(&self) -> Vec<DrainedTarget> {
+        let now = self.clock().now();
+        let of = |upstream: &Upstream| {
+            let set = upstream.published.load();
+            let drained = set.targets.iter().filter_map(|target| {
+                let ms = now.since(target.state.drained_since()?).as_millis() as u64;
+                Some(DrainedTarget { upstream: upstream.name.to_string(), target: target.text.to_string(), ms })
+            });
+            drained.collect::<Vec<_>>()
+        };
+        self.list.iter().flat_map(|upstream| of(upstream)).collect()
     }
 }
 
 impl Upstream {
-    fn act(&self, address: &str, action: TargetAction) -> Result<(), ActError> {
+    fn act(&self, address: &str, action: TargetAction) -> Result<TargetCondition, ActError> {
         let set = self.published.load_full();
         let targets: Vec<&Target> = set.targets.iter().filter(|target| &*target.text == address).collect();
-        if targets.is_empty() {
+        let Some(first) = targets.first().copied() else {
             return Err(ActError::NoTarget { upstream: self.name.to_string(), target: address.to_owned() });
-        }
+        };
         if action == TargetAction::ResetBreaker && set.spec.breaker.is_none() {
             return Err(ActError::NoBreaker(self.name.to_string()));
         }
@@ -103,7 +131,7 @@ impl Upstream {
         tracing::info!(upstream = %self.name, target = address, action = action.name(), "an operator acted on a target");
         // Some may get a place now; others have nothing left to wait for.
         self.serve_waiters();
-        Ok(())
+        Ok(condition(&set, first, now))
     }
 }
 

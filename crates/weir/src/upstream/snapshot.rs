@@ -317,19 +317,6 @@ impl Upstream {
 fn snapshot(set: &TargetSet, target: &Target, now: Moment) -> TargetSnapshot {
     let state = &target.state;
     let breaker = target.breaker.as_ref();
-    let condition = if state.is_drained() {
-        TargetCondition::Drained
-    } else if state.health() == Health::Unhealthy {
-        TargetCondition::Unhealthy
-    } else if breaker.is_some_and(|breaker| !breaker.admits(now)) {
-        TargetCondition::BreakerOpen
-    } else if state.ejected(now) {
-        TargetCondition::Ejected
-    } else if !set.has_room(target) {
-        TargetCondition::Full
-    } else {
-        TargetCondition::Ready
-    };
     TargetSnapshot {
         id: target.id(),
         address: target.address.to_string(),
@@ -337,7 +324,7 @@ fn snapshot(set: &TargetSet, target: &Target, now: Moment) -> TargetSnapshot {
         source: target.source.as_deref().map(str::to_owned),
         weight: target.weight,
         tier: target.tier,
-        state: condition,
+        state: condition(set, target, now),
         health: state.health(),
         last_probe: state.probe().map(|probe| probe_snapshot(probe, now)),
         in_flight: state.in_flight(),
@@ -355,6 +342,24 @@ fn snapshot(set: &TargetSet, target: &Target, now: Moment) -> TargetSnapshot {
             config::Balance::Inference(spec) => Some(engine(&state.engine, spec.stale_after(), now)),
             _ => None,
         },
+    }
+}
+
+/// Whether a target gets requests.
+pub(super) fn condition(set: &TargetSet, target: &Target, now: Moment) -> TargetCondition {
+    let (state, breaker) = (&target.state, target.breaker.as_ref());
+    if state.is_drained() {
+        TargetCondition::Drained
+    } else if state.health() == Health::Unhealthy {
+        TargetCondition::Unhealthy
+    } else if breaker.is_some_and(|breaker| !breaker.admits(now)) {
+        TargetCondition::BreakerOpen
+    } else if state.ejected(now) {
+        TargetCondition::Ejected
+    } else if !set.has_room(target) {
+        TargetCondition::Full
+    } else {
+        TargetCondition::Ready
     }
 }
 

@@ -310,7 +310,7 @@ impl TargetState {
         self.record.ejections.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Ends an ejection, and what the next failure would lead to another one for.
+    /// Ends an ejection, and forgets the failures that led to it.
     pub(super) fn readmit(&self, now: Moment) {
         self.condition.ejected_until_us.store(0, Ordering::Relaxed);
         self.condition.back_since_us.store(now.as_micros(), Ordering::Relaxed);

@@ -3,7 +3,7 @@
 
 mod messages;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use prost_reflect::DescriptorPool;
 use prost_reflect::prost_types::FileDescriptorProto;
 use protox::file::{FileResolver, GoogleFileResolver};
 
-use super::{PREFIX, code_of, framed, message_of};
+use super::{Frames, code_of, framed, message_of};
 use crate::load::engine::http2;
 use crate::load::prepare::Authority;
 pub(crate) use messages::{Content, Error, Files, Query, Reply, Service, Services, Wanted};
@@ -126,7 +126,9 @@ struct Stream {
     head: Option<ResponseFuture>,
     receive: Option<RecvStream>,
     fields: HeaderMap,
-    buffer: Vec<u8>,
+    frames: Frames,
+    /// Those that came and were not read yet.
+    messages: VecDeque<Vec<u8>>,
 }
 
 impl Stream {
@@ -149,7 +151,8 @@ impl Stream {
         }
         let mut sender = sender.ready().await.map_err(broken)?;
         let (head, send) = sender.send_request(request, false).map_err(broken)?;
-        Ok(Stream { send, head: Some(head), receive: None, fields: HeaderMap::new(), buffer: Vec::new() })
+        let (frames, messages) = (Frames::default(), VecDeque::new());
+        Ok(Stream { send, head: Some(head), receive: None, fields: HeaderMap::new(), frames, messages })
     }
 
     async fn ask(&mut self, wanted: Wanted) -> Result<Content, Refusal> {
@@ -183,22 +186,15 @@ impl Stream {
         }
         let Some(receive) = &mut self.receive else { return Err(Refusal::Other("the stream ended".to_owned())) };
         loop {
-            if let Some(prefix) = self.buffer.first_chunk::<PREFIX>() {
-                let length = u32::from_be_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]) as usize;
-                if prefix[0] != 0 || length > MOST_BYTES {
-                    return Err(Refusal::Other(format!("a message that is compressed or has {length} bytes")));
-                }
-                if let Some(message) = self.buffer.get(PREFIX..PREFIX + length) {
-                    let message = message.to_vec();
-                    self.buffer.drain(..PREFIX + length);
-                    return Ok(message);
-                }
+            if let Some(message) = self.messages.pop_front() {
+                return Ok(message);
             }
             match receive.data().await {
                 Some(data) => {
                     let data = data.map_err(broken)?;
                     let _ = receive.flow_control().release_capacity(data.len());
-                    self.buffer.extend_from_slice(&data);
+                    let keep = |message: &[u8]| self.messages.push_back(message.to_vec());
+                    self.frames.data(&data, keep).map_err(Refusal::Other)?;
                 }
                 None => {
                     let trailers = receive.trailers().await.map_err(broken)?;

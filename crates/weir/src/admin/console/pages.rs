@@ -17,7 +17,7 @@ use crate::observe::clock::unix_ms;
 use crate::observe::metrics::{Counts, Durations, NONE, Traffic};
 use crate::policy::limit::Question;
 use crate::redis::Purpose;
-use crate::upstream::{TargetCondition, UpstreamSnapshot};
+use crate::upstream::TargetCondition;
 
 /// Certificates that end sooner are a problem.
 const SOON: Duration = Duration::from_secs(14 * 86_400);
@@ -137,15 +137,7 @@ pub(super) async fn upstreams(State(console): Shared) -> Response {
 
 /// What operators keep requests away from: shown on every page, so that nobody forgets it.
 pub(super) async fn drained(State(console): Shared) -> Response {
-    let of = |upstream: UpstreamSnapshot| {
-        let name = upstream.name;
-        let drained = upstream.targets.into_iter().filter_map(move |target| {
-            Some(json!({ "upstream": name, "target": target.address, "ms": target.drained_ms? }))
-        });
-        drained.collect::<Vec<_>>()
-    };
-    let drained: Vec<Value> = console.control.upstreams().into_iter().flat_map(of).collect();
-    document(&json!({ "drained": drained }))
+    document(&json!({ "drained": console.control.drained() }))
 }
 
 /// The last requests that were not served, as the access log has them, and what their reasons mean.

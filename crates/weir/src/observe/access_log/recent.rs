@@ -50,7 +50,11 @@ impl Recent {
 
     /// JSON objects, those of each fault in the order in which they were noted.
     pub fn lines(&self) -> Vec<Vec<u8>> {
-        let texts = self.0.iter().map(|of_fault| lock(of_fault).text.iter().copied().collect::<Vec<u8>>());
+        let texts = self.0.iter().map(|of_fault| {
+            let held = lock(of_fault);
+            let (first, rest) = held.text.as_slices();
+            [first, rest].concat()
+        });
         let lines = |text: Vec<u8>| text.split_inclusive(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect::<Vec<_>>();
         texts.flat_map(lines).collect()
     }

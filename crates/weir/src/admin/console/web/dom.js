@@ -70,6 +70,9 @@ export const duration = (seconds) => {
 };
 
 export const tag = (text, kind = '') => el('span', { class: `tag ${kind}` }, text);
+const FAULTS = { client: '', upstream: 'warn', gateway: 'bad' };
+/** Who has to change something. */
+export const faultTag = (fault) => tag(fault, FAULTS[fault]);
 export const facts = (pairs) => el('dl', { class: 'facts' }, pairs.filter(Boolean).map(([name, ...value]) => [el('dt', {}, name), el('dd', {}, ...value)]));
 
 /** Columns are `[title, cell of a row, is a number]`; the first one names the row. */

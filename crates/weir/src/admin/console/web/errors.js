@@ -1,9 +1,8 @@
 // The last requests that were not served.
 
 import { get } from './api.js';
-import { count, el, milliseconds, table, tag, time } from './dom.js';
+import { count, el, faultTag, milliseconds, table, time } from './dom.js';
 
-const FAULTS = { client: '', upstream: 'warn', gateway: 'bad' };
 const code = (text) => el('code', {}, text);
 
 /** What tells one request from others, to look for in logs and traces. */
@@ -31,7 +30,7 @@ export const errors = {
       'Errors',
       [
         ['Time', (error) => time(Date.parse(error.time))],
-        ['Fault', (error) => tag(error.fault, FAULTS[error.fault])],
+        ['Fault', (error) => faultTag(error.fault)],
         ['Why', (error) => why(error, data.titles)],
         ['Request', (error) => [error.method, ' ', code(`${error.host ?? ''}${error.path}`)]],
         ['Status', (error) => String(error.status), true],

@@ -2,10 +2,9 @@
 
 import { get, isCurrent } from './api.js';
 import { chart } from './chart.js';
-import { bytes, count, duration, el, facts, milliseconds, percent, rate, table, tag } from './dom.js';
+import { bytes, count, duration, el, facts, faultTag, milliseconds, percent, rate, table } from './dom.js';
 
 const SLOTS = 600;
-const FAULTS = { client: '', upstream: 'warn', gateway: 'bad' };
 
 let rows = [];
 let next = 0;
@@ -64,7 +63,7 @@ function view(data) {
       [
         ['Reason', (error) => el('code', {}, error.reason)],
         ['Meaning', (error) => error.title],
-        ['Fault', (error) => tag(error.fault, FAULTS[error.fault])],
+        ['Fault', (error) => faultTag(error.fault)],
         ['Requests', (error) => count(error.count), true],
       ],
       [...data.errors].sort((a, b) => b.count - a.count),
