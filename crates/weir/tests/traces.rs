@@ -366,6 +366,33 @@ fn what_failed_for_a_moment_is_sent_again() {
     assert_eq!(metric(&weir, "telemetry_export_failures_total{signal=\"traces\"}"), 1);
 }
 
+/// A collector closes connections as it likes: with a response, between two calls, or at the moment of the next call.
+#[test]
+fn calls_share_a_connection_for_as_long_as_the_collector_keeps_it() {
+    const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    let script = [
+        answer::raw(OK),
+        answer::raw(OK),
+        answer::raw_then_close(OK),
+        answer::raw(OK),
+        answer::close(),
+        answer::raw("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"),
+        // More than a response, which belongs to no call.
+        answer::raw(format!("{OK}{OK}")),
+        answer::raw(OK),
+    ];
+    let collector = Collector(Upstream::start(answer::in_turn(script)));
+    let upstream = Upstream::start(answer::ok("hello"));
+    let weir = gateway(&upstream.url(), &all(&collector), "");
+    for spans in [2, 4, 6, 8, 10, 12, 14] {
+        weir.get("/items/1");
+        wait::until(DEADLINE, "the call", || metric(&weir, "telemetry_spans_total") == spans);
+    }
+    let connections: Vec<usize> = collector.0.requests().iter().map(|call| call.connection).collect();
+    assert_eq!(connections, [0, 0, 0, 1, 1, 2, 3, 4]);
+    assert_eq!(metric(&weir, "telemetry_export_failures_total{signal=\"traces\"}"), 0);
+}
+
 #[test]
 fn the_last_spans_are_sent_before_the_process_ends() {
     let collector = Collector::start();

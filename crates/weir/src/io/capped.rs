@@ -3,6 +3,8 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -14,27 +16,45 @@ pub const HEADS: usize = 64 * 1024;
 #[derive(Debug)]
 pub struct Capped<S> {
     stream: S,
-    left: usize,
+    left: Arc<AtomicUsize>,
+}
+
+/// How much more may be read of a [`Capped`] stream that serves one response after the other.
+#[derive(Debug)]
+pub struct Allowance(Arc<AtomicUsize>);
+
+impl Allowance {
+    /// From here on at most `most` bytes.
+    pub fn refill(&self, most: usize) {
+        self.0.store(most, Relaxed);
+    }
 }
 
 impl<S> Capped<S> {
     /// Of `stream`, at most `most` bytes; beyond them a read fails with [`io::ErrorKind::InvalidData`].
     pub fn new(stream: S, most: usize) -> Self {
-        Capped { stream, left: most }
+        Capped { stream, left: Arc::new(AtomicUsize::new(most)) }
+    }
+
+    /// Of `stream`, [`HEADS`] bytes and then as many as the allowance has.
+    pub fn refilled(stream: S) -> (Self, Allowance) {
+        let left = Arc::new(AtomicUsize::new(HEADS));
+        (Capped { stream, left: left.clone() }, Allowance(left))
     }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Capped<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if self.left == 0 {
+        let left = self.left.load(Relaxed);
+        if left == 0 {
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, "the response is too large")));
         }
-        let size = buf.remaining().min(self.left);
+        let size = buf.remaining().min(left);
         let mut part = ReadBuf::new(buf.initialize_unfilled_to(size));
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut part))?;
         let count = part.filled().len();
         buf.advance(count);
-        self.left -= count;
+        self.left.store(left - count, Relaxed);
         Poll::Ready(Ok(()))
     }
 }

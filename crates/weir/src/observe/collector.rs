@@ -5,13 +5,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::Request;
-use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderMap, RETRY_AFTER, USER_AGENT};
+use hyper::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER, USER_AGENT};
 use telemetry::export::rejected;
 use tls::client::Options;
+use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use crate::config;
-use crate::upstream::{Resolver, client};
+use crate::upstream::Resolver;
+use crate::upstream::client::Kept;
 
 /// Bytes of a response.
 const RESPONSE: usize = 64 * 1024;
@@ -19,7 +21,9 @@ const RESPONSE: usize = 64 * 1024;
 /// Where one signal goes.
 pub(super) struct Collector {
     pub(super) spec: config::Collector,
-    pub(super) resolver: Resolver,
+    resolver: Resolver,
+    /// Calls follow each other.
+    connection: Mutex<Kept>,
 }
 
 /// Why a call failed.
@@ -30,6 +34,10 @@ pub(super) struct Failure {
 }
 
 impl Collector {
+    pub(super) fn new(spec: config::Collector, resolver: Resolver) -> Self {
+        Collector { spec, resolver, connection: Mutex::default() }
+    }
+
     /// The endpoint as logs show it: a query may hold a credential.
     fn endpoint_shown(&self) -> &str {
         self.spec.endpoint.split('?').next().unwrap_or_default()
@@ -39,15 +47,14 @@ impl Collector {
     pub(super) async fn call(&self, body: Bytes, limit: Duration) -> Result<u64, Failure> {
         let mut request = Request::post(&self.spec.endpoint)
             .header(CONTENT_TYPE, "application/x-protobuf")
-            .header(USER_AGENT, concat!("weir/", env!("CARGO_PKG_VERSION")))
-            .header(CONNECTION, "close");
+            .header(USER_AGENT, concat!("weir/", env!("CARGO_PKG_VERSION")));
         for (name, value) in &self.spec.headers {
             request = request.header(name, value);
         }
         let fatal = |why: String| Failure { why, retry: None };
         let request = request.body(Full::new(body)).map_err(|error| fatal(error.to_string()))?;
         let options = Options::default();
-        let sent = client::send(request, &options, &self.resolver, RESPONSE);
+        let sent = async { self.connection.lock().await.send(request, &options, &self.resolver, RESPONSE).await };
         let reply = match timeout(limit, sent).await {
             Ok(Ok(reply)) => reply,
             Ok(Err(why)) => return Err(Failure { why, retry: Some(None) }),

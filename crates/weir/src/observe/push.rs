@@ -49,7 +49,7 @@ impl Push {
         let resource = telemetry.resource.iter().map(|(key, value)| (&**key, &**value));
         Push {
             envelope: Envelope::new(resource, "weir", env!("CARGO_PKG_VERSION")),
-            collector: Collector { spec: metrics.collector.clone(), resolver: Resolver::system() },
+            collector: Collector::new(metrics.collector.clone(), Resolver::system()),
             every: metrics.every,
             stats: Stats::default(),
         }

@@ -1,10 +1,14 @@
-//! HTTP requests that the gateway makes for itself: key sets of issuers, telemetry. One connection for each: they are rare, and what they
-//! fetch must not depend on what an earlier one left behind.
+//! HTTP requests that the gateway makes for itself: key sets of issuers, telemetry, registries. What is fetched must not depend on what an
+//! earlier request left behind, so each has a connection of its own; only what is sent again and again to one peer keeps its connection.
 
+use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::task::Poll;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::client::conn::http1::SendRequest;
 use hyper::header::HOST;
 use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
@@ -13,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 use super::Resolver;
-use crate::io::capped::{Capped, HEADS};
+use crate::io::capped::{Allowance, Capped, HEADS};
 
 /// What came back.
 #[derive(Debug)]
@@ -24,7 +28,7 @@ pub struct Reply {
     pub body: Bytes,
 }
 
-/// Sends a request and reads its response, of at most `limit` bytes. Redirects are not followed. The caller sets a deadline.
+/// Sends a request on a connection of its own and reads its response, of at most `limit` bytes. Redirects are not followed. The caller sets a deadline.
 ///
 /// # Errors
 /// Why there is no whole response, with the URL.
@@ -34,24 +38,120 @@ pub async fn send(
     resolver: &Resolver,
     limit: usize,
 ) -> Result<Reply, String> {
-    let uri = request.uri().clone();
-    // A query may hold a credential.
-    let shown = uri.to_string();
-    let shown = shown.split('?').next().unwrap_or_default();
-    let with = |problem: String| format!("{shown}: {problem}");
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-    let is_tls = uri.scheme_str() == Some("https");
-    let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-    let stream = connect(host, port, resolver).await.map_err(with)?;
-    let reply = if is_tls {
-        let config = tls::client::config(tls).map_err(|error| with(error.to_string()))?;
-        let name = tls::client::server_name(host).map_err(with)?;
-        let stream = tls::connect(stream, config, name).await.map_err(|error| with(error.to_string()))?;
-        exchange(stream, request, limit).await
-    } else {
-        exchange(stream, request, limit).await
-    };
-    reply.map_err(with)
+    Kept::default().send(request, tls, resolver, limit).await
+}
+
+/// A connection to one peer that is kept from one request to the next, for as long as the peer keeps it.
+#[derive(Default)]
+pub struct Kept(Option<Connection>);
+
+impl Kept {
+    /// As [`send`]. A request that gets no response on a connection that was kept is sent once more, on a new one: the peer may have closed it
+    /// at the same moment. So it has to be one that may arrive twice. All requests go to one peer; if the future is dropped, the connection is closed.
+    ///
+    /// # Errors
+    /// Why there is no whole response, with the URL.
+    pub async fn send(
+        &mut self,
+        request: Request<Full<Bytes>>,
+        tls: &Options,
+        resolver: &Resolver,
+        limit: usize,
+    ) -> Result<Reply, String> {
+        let uri = request.uri().clone();
+        // A query may hold a credential.
+        let shown = uri.to_string();
+        let shown = shown.split('?').next().unwrap_or_default();
+        let with = |problem: String| format!("{shown}: {problem}");
+        let request = in_origin_form(request).map_err(with)?;
+        let mut kept = None;
+        if let Some(mut connection) = self.0.take()
+            && !connection.has_ended().await
+        {
+            kept = connection.exchange(request.clone(), limit).await.ok().map(|reply| (connection, reply));
+        }
+        let (mut connection, reply) = match kept {
+            Some(both) => both,
+            None => {
+                let mut connection = Connection::open(&uri, tls, resolver).await.map_err(with)?;
+                let reply = connection.exchange(request, limit).await.map_err(with)?;
+                (connection, reply)
+            }
+        };
+        if !connection.has_ended().await {
+            self.0 = Some(connection);
+        }
+        Ok(reply)
+    }
+}
+
+/// The path in the line of the request, the host in a field.
+fn in_origin_form(mut request: Request<Full<Bytes>>) -> Result<Request<Full<Bytes>>, String> {
+    let host = request.uri().authority().and_then(|authority| authority.as_str().parse().ok());
+    request.headers_mut().extend(host.map(|host| (HOST, host)));
+    let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+    *request.uri_mut() = path.parse::<Uri>().map_err(|error| error.to_string())?;
+    Ok(request)
+}
+
+struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    /// Reads and writes. It is polled during a request only: a peer that sends something between two has it read with the next.
+    driver: Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>,
+    allowance: Allowance,
+}
+
+impl Connection {
+    async fn open(uri: &Uri, tls: &Options, resolver: &Resolver) -> Result<Self, String> {
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        let is_tls = uri.scheme_str() == Some("https");
+        let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+        let stream = connect(host, port, resolver).await?;
+        if is_tls {
+            let config = tls::client::config(tls).map_err(|error| error.to_string())?;
+            let name = tls::client::server_name(host)?;
+            let stream = tls::connect(stream, config, name).await.map_err(|error| error.to_string())?;
+            Connection::over(stream).await
+        } else {
+            Connection::over(stream).await
+        }
+    }
+
+    async fn over(io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Result<Self, String> {
+        let (io, allowance) = Capped::refilled(io);
+        let (sender, driver) =
+            hyper::client::conn::http1::handshake(TokioIo::new(io)).await.map_err(|error| error.to_string())?;
+        Ok(Connection { sender, driver: Box::pin(driver), allowance })
+    }
+
+    /// Whether nothing can be sent on it any more.
+    async fn has_ended(&mut self) -> bool {
+        let ended = poll_fn(|cx| Poll::Ready(self.driver.as_mut().poll(cx).is_ready())).await;
+        ended || !self.sender.is_ready()
+    }
+
+    /// Not to be used again after an error.
+    async fn exchange(&mut self, request: Request<Full<Bytes>>, limit: usize) -> Result<Reply, String> {
+        let wrong = |error: hyper::Error| error.to_string();
+        // A body in chunks has its sizes among the bytes.
+        self.allowance.refill(limit.saturating_mul(2).saturating_add(HEADS));
+        let (sender, driver) = (&mut self.sender, &mut self.driver);
+        let whole = async move {
+            let (head, body) = sender.send_request(request).await.map_err(wrong)?.into_parts();
+            let body = Limited::new(body, limit).collect().await.map_err(|error| error.to_string())?.to_bytes();
+            Ok(Reply { head, body })
+        };
+        tokio::pin!(whole);
+        tokio::select! {
+            biased;
+            done = &mut whole => done,
+            // The response may have come with the end.
+            ended = driver => match ended {
+                Ok(()) => whole.await,
+                Err(error) => Err(wrong(error)),
+            },
+        }
+    }
 }
 
 async fn connect(host: &str, port: u16, resolver: &Resolver) -> Result<TcpStream, String> {
@@ -67,37 +167,4 @@ async fn connect(host: &str, port: u16, resolver: &Resolver) -> Result<TcpStream
         }
     }
     Err(last)
-}
-
-async fn exchange(
-    io: impl AsyncRead + AsyncWrite + Unpin,
-    mut request: Request<Full<Bytes>>,
-    limit: usize,
-) -> Result<Reply, String> {
-    let wrong = |error: hyper::Error| error.to_string();
-    // A body in chunks has its sizes among the bytes.
-    let most = limit.saturating_mul(2).saturating_add(HEADS);
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake::<_, Full<Bytes>>(TokioIo::new(Capped::new(io, most)))
-            .await
-            .map_err(wrong)?;
-    let host = request.uri().authority().and_then(|authority| authority.as_str().parse().ok());
-    request.headers_mut().extend(host.map(|host| (HOST, host)));
-    let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-    *request.uri_mut() = path.parse::<Uri>().map_err(|error| error.to_string())?;
-    let whole = async move {
-        let (head, body) = sender.send_request(request).await.map_err(wrong)?.into_parts();
-        let body = Limited::new(body, limit).collect().await.map_err(|error| error.to_string())?.to_bytes();
-        Ok(Reply { head, body })
-    };
-    tokio::pin!(whole, connection);
-    tokio::select! {
-        biased;
-        done = &mut whole => done,
-        // The response may have come with the end.
-        ended = &mut connection => match ended {
-            Ok(()) => whole.await,
-            Err(error) => Err(wrong(error)),
-        },
-    }
 }

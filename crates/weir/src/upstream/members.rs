@@ -1,6 +1,6 @@
 //! From the targets whose addresses are known to the next set of targets: what stays keeps its state.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
@@ -97,6 +97,7 @@ impl Members {
         // Targets that are there from the start have nothing to recover from.
         let since = if before.targets.is_empty() { Moment::START } else { common.clock.now() };
         let mut left = Left::of(&before.targets);
+        let drains = Drains::of(&before.targets);
         self.retired.retain(|(_, state)| state.strong_count() > 0);
         let mut targets = Vec::new();
         for member in &self.known.members {
@@ -136,8 +137,12 @@ impl Members {
         if matches!(spec.balance, config::Balance::Inference(_)) {
             before.shared.replicas().assign(&mut targets);
         }
-        let gone = left.rest().map(|old| (old.address.clone(), Arc::downgrade(&old.state)));
-        self.retired.extend(gone);
+        drains.carry_over(&spec.name, &targets);
+        for old in left.rest() {
+            // If the address comes back, it may be another machine's.
+            old.state.undrain(common.clock.now());
+            self.retired.push((old.address.clone(), Arc::downgrade(&old.state)));
+        }
         let set = TargetSet {
             has_tiers: targets.iter().any(|target| target.tier > 0),
             has_even_weights: targets.windows(2).all(|pair| pair[0].weight == pair[1].weight),
@@ -182,6 +187,32 @@ impl<'t> Left<'t> {
         let mut positions: Vec<usize> = self.by_address.into_values().flatten().collect();
         positions.sort_unstable();
         positions.into_iter().map(|position| &self.targets[position])
+    }
+}
+
+/// Addresses that operators drain. What else is a target there, with another certificate or base path, is drained too: operators see addresses.
+struct Drains<'t>(HashMap<&'t str, Moment>);
+
+impl<'t> Drains<'t> {
+    fn of(targets: &'t [Target]) -> Self {
+        Drains(targets.iter().filter_map(|target| Some((&*target.text, target.state.drained_since()?))).collect())
+    }
+
+    fn carry_over(mut self, upstream: &str, targets: &[Target]) {
+        if self.0.is_empty() {
+            return;
+        }
+        let mut kept = HashSet::new();
+        for target in targets {
+            if let Some((address, since)) = self.0.get_key_value(&*target.text) {
+                target.state.drain(*since);
+                kept.insert(*address);
+            }
+        }
+        self.0.retain(|address, _| !kept.contains(address));
+        for address in self.0.keys() {
+            tracing::warn!(upstream, target = address, "a drained address is no longer a target: its drain has ended");
+        }
     }
 }
 

@@ -1,12 +1,13 @@
 //! What operators do to targets of a process that runs: it lasts until they undo it, the target is no longer named, or the process ends.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::snapshot::condition;
 use super::target::Target;
-use super::{TargetCondition, Upstream, Upstreams};
+use super::{TargetCondition, Upstream, Upstreams, lock};
 
 /// What is done to a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,9 +82,12 @@ impl Upstreams {
         let now = self.clock().now();
         let of = |upstream: &Upstream| {
             let set = upstream.published.load();
+            // Several targets may have one address.
+            let mut listed = HashSet::new();
             let drained = set.targets.iter().filter_map(|target| {
                 let ms = now.since(target.state.drained_since()?).as_millis() as u64;
-                Some(DrainedTarget { upstream: upstream.name.to_string(), target: target.text.to_string(), ms })
+                let is_new = listed.insert(target.text.clone());
+                is_new.then(|| DrainedTarget { upstream: upstream.name.to_string(), target: target.text.to_string(), ms })
             });
             drained.collect::<Vec<_>>()
         };
@@ -93,6 +97,8 @@ impl Upstreams {
 
 impl Upstream {
     fn act(&self, address: &str, action: TargetAction) -> Result<TargetCondition, ActError> {
+        // The next set is not made of this one meanwhile.
+        let members = lock(&self.members);
         let set = self.published.load_full();
         let targets: Vec<&Target> = set.targets.iter().filter(|target| &*target.text == address).collect();
         let Some(first) = targets.first().copied() else {
@@ -128,6 +134,7 @@ impl Upstream {
                 }
             }
         }
+        drop(members);
         tracing::info!(upstream = %self.name, target = address, action = action.name(), "an operator acted on a target");
         // Some may get a place now; others have nothing left to wait for.
         self.serve_waiters();

@@ -42,7 +42,7 @@ impl Exporter {
     ) -> Self {
         let resource = telemetry.resource.iter().map(|(key, value)| (&**key, &**value));
         let envelope = Envelope::new(resource, "weir", env!("CARGO_PKG_VERSION"));
-        let collector = Collector { spec: traces.collector.clone(), resolver };
+        let collector = Collector::new(traces.collector.clone(), resolver);
         Exporter { envelope, traces, collector, shared, is_failing: false, is_closing: false }
     }
 

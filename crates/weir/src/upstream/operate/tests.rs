@@ -1,9 +1,10 @@
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use super::super::tests::{Rig, name as host, number, spec, target as target_of};
 use super::super::{BreakerState, FailureKind, Pick, TargetCondition, Turn, WaitError};
 use super::*;
-use crate::config::{Balance, Breaker as BreakerSpec, Eject, Queue};
+use crate::config::{self, Balance, Breaker as BreakerSpec, Eject, Queue};
 
 fn address(number: u8) -> String {
     format!("10.0.0.{number}:80")
@@ -57,6 +58,50 @@ fn a_drain_outlives_reloads_as_long_as_the_target_is_named() {
     rig.advance(Duration::from_secs(5));
     act(&rig, 1, TargetAction::Drain);
     assert_eq!(rig.upstream().snapshot().targets[0].drained_ms, Some(5000), "the first drain counts");
+}
+
+/// `spec` with a target at 10.0.0.1 over TLS, as often as there are base paths.
+fn over_tls(digest: u8, paths: &[&str]) -> config::Upstream {
+    let mut all = spec(Balance::RoundRobin, &[1, 1]);
+    let options = tls::client::Options::default();
+    all.tls = Some(Arc::new(config::TlsPolicy { server_name: Some("a".into()), options, digest: [digest; 32] }));
+    let first = all.targets.remove(0);
+    for path in paths {
+        all.targets.push(config::Target { tls_name: Some("a".into()), base_path: (*path).into(), ..first.clone() });
+    }
+    all
+}
+
+#[test]
+fn a_drain_is_of_an_address_whatever_its_certificate_and_path() {
+    let mut rig = Rig::new(over_tls(1, &[""]));
+    act(&rig, 1, TargetAction::Drain);
+    let expected = |count: usize| [vec![TargetCondition::Ready], vec![TargetCondition::Drained; count]].concat();
+    assert_eq!(states(&rig), expected(1));
+    // A certificate is renewed, then the address is a target twice.
+    rig.reload(over_tls(2, &[""]));
+    assert_eq!(states(&rig), expected(1));
+    rig.reload(over_tls(2, &["", "/v2"]));
+    assert_eq!(states(&rig), expected(2));
+    assert_eq!(rig.upstreams.drained().len(), 1, "it is one address");
+    act(&rig, 1, TargetAction::Undrain);
+    assert_eq!(states(&rig), [TargetCondition::Ready; 3]);
+}
+
+/// Also when requests to it are still in flight, by which its count is kept.
+#[test]
+fn a_drain_ends_when_its_address_is_no_target_any_more() {
+    for in_flight in [false, true] {
+        let mut rig = Rig::new(spec(Balance::RoundRobin, &[1, 1]));
+        let leases: Vec<_> = (0..2).filter(|_| in_flight).map(|_| rig.lease()).collect();
+        act(&rig, 2, TargetAction::Drain);
+        rig.reload(spec(Balance::RoundRobin, &[1]));
+        assert!(rig.upstreams.drained().is_empty());
+        rig.reload(spec(Balance::RoundRobin, &[1, 1]));
+        assert_eq!(states(&rig), [TargetCondition::Ready; 2]);
+        assert_eq!(rig.state(2).in_flight(), u32::from(in_flight));
+        drop(leases);
+    }
 }
 
 #[test]
