@@ -19,6 +19,7 @@ pub(crate) use error::nearest;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::problem::{Origin, Problem};
 
@@ -53,6 +54,12 @@ pub fn parse<T: DeserializeOwned>(text: &str, environment: Environment<'_>) -> R
             }
         }
     }
+}
+
+/// Reads a document with the entries of `more` behind its own: nothing where something is wrong, which [`parse`] of the same as a text can say.
+pub fn parse_with<T: DeserializeOwned>(text: &str, environment: Environment<'_>, more: &Value) -> Option<T> {
+    let tree = tree::Tree::with_more(text, environment, more)?;
+    T::deserialize(de::Value::root(&tree, &HashSet::new())).ok()
 }
 
 /// Writes a value as a YAML document.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
+use serde_json::Value;
 
 use super::Environment;
 use super::interpolate::interpolate;
@@ -15,6 +16,9 @@ const MAX_BYTES: usize = 16 << 20;
 const MAX_NODES: u64 = 1_000_000;
 /// Levels of nesting; the configuration itself needs seven.
 const MAX_DEPTH: usize = 64;
+
+/// Place of what was not read from a text.
+const NOWHERE: (u32, u32) = (1, 1);
 
 /// Index of a node.
 pub(super) type NodeId = usize;
@@ -75,6 +79,55 @@ struct Builder<'t, 'e> {
 impl<'t> Tree<'t> {
     /// Reads a document and replaces its variables.
     pub(super) fn build(text: &'t str, environment: Environment<'_>) -> Result<Tree<'t>, Vec<Problem>> {
+        let builder = Builder::read(text, environment)?;
+        match builder.root {
+            Some(root) => Ok(Tree { nodes: builder.nodes, root }),
+            None => Err(vec![Problem::new(
+                Origin::File { line: 1, column: 1 },
+                "the file is empty; it needs at least `listen` and `routes`",
+            )]),
+        }
+    }
+
+    /// The mapping of a document, and behind it the entries of `more`, in which nothing is replaced and no place is known. Nothing if it cannot be, for
+    /// whatever reason.
+    pub(super) fn with_more(text: &'t str, environment: Environment<'_>, more: &'t Value) -> Option<Tree<'t>> {
+        let mut builder = Builder::read(text, environment).ok()?;
+        let root = match builder.root {
+            Some(root) => root,
+            None => builder.push(Content::Mapping(Vec::new())),
+        };
+        let mut added = Vec::new();
+        for (key, value) in more.as_object()? {
+            added.push((Key { text: Cow::Borrowed(key), place: NOWHERE }, builder.json(value)?));
+        }
+        let Content::Mapping(entries) = &mut builder.nodes[root].content else { return None };
+        if added.iter().any(|(key, _)| entries.iter().any(|(known, _)| known.text == key.text)) {
+            return None;
+        }
+        entries.append(&mut added);
+        Some(Tree { nodes: builder.nodes, root })
+    }
+
+    pub(super) fn root(&self) -> NodeId {
+        self.root
+    }
+
+    pub(super) fn node(&self, id: NodeId) -> &Node<'t> {
+        &self.nodes[id]
+    }
+
+    /// The key under which an entry of a mapping stands.
+    pub(super) fn key_of(&self, slot: Slot) -> Option<&str> {
+        match &self.nodes[slot.0].content {
+            Content::Mapping(entries) => entries.get(slot.1).map(|(key, _)| key.text.as_ref()),
+            Content::List(_) | Content::Scalar { .. } => None,
+        }
+    }
+}
+
+impl<'t, 'e> Builder<'t, 'e> {
+    fn read(text: &'t str, environment: Environment<'e>) -> Result<Self, Vec<Problem>> {
         if text.len() > MAX_BYTES {
             let message = format!("the file has more than {} MiB", MAX_BYTES >> 20);
             return Err(vec![Problem::new(Origin::Nowhere, message)]);
@@ -97,34 +150,36 @@ impl<'t> Tree<'t> {
                 return Err(builder.problems);
             }
         }
-        match builder.root {
-            Some(root) if builder.problems.is_empty() => Ok(Tree { nodes: builder.nodes, root }),
-            Some(_) => Err(builder.problems),
-            None => Err(vec![Problem::new(
-                Origin::File { line: 1, column: 1 },
-                "the file is empty; it needs at least `listen` and `routes`",
-            )]),
+        if builder.problems.is_empty() { Ok(builder) } else { Err(builder.problems) }
+    }
+
+    /// A value of JSON as nodes. Nothing if it has too many.
+    fn json(&mut self, value: &'t Value) -> Option<NodeId> {
+        if self.nodes.len() as u64 > MAX_NODES {
+            return None;
         }
+        let content = match value {
+            Value::Null => Content::Scalar { text: Cow::Borrowed("null"), null: true },
+            Value::Bool(true) => Content::Scalar { text: Cow::Borrowed("true"), null: false },
+            Value::Bool(false) => Content::Scalar { text: Cow::Borrowed("false"), null: false },
+            Value::Number(number) => Content::Scalar { text: Cow::Owned(number.to_string()), null: false },
+            Value::String(text) => Content::Scalar { text: Cow::Borrowed(text), null: false },
+            Value::Array(items) => Content::List(items.iter().map(|item| self.json(item)).collect::<Option<_>>()?),
+            Value::Object(map) => {
+                let entry = |(key, value): (&'t String, &'t Value)| {
+                    Some((Key { text: Cow::Borrowed(&**key), place: NOWHERE }, self.json(value)?))
+                };
+                Content::Mapping(map.iter().map(entry).collect::<Option<_>>()?)
+            }
+        };
+        Some(self.push(content))
     }
 
-    pub(super) fn root(&self) -> NodeId {
-        self.root
+    fn push(&mut self, content: Content<'t>) -> NodeId {
+        self.nodes.push(Node { place: NOWHERE, content, weight: 1 });
+        self.nodes.len() - 1
     }
 
-    pub(super) fn node(&self, id: NodeId) -> &Node<'t> {
-        &self.nodes[id]
-    }
-
-    /// The key under which an entry of a mapping stands.
-    pub(super) fn key_of(&self, slot: Slot) -> Option<&str> {
-        match &self.nodes[slot.0].content {
-            Content::Mapping(entries) => entries.get(slot.1).map(|(key, _)| key.text.as_ref()),
-            Content::List(_) | Content::Scalar { .. } => None,
-        }
-    }
-}
-
-impl<'t> Builder<'t, '_> {
     fn take(&mut self, event: Event<'t>, span: Span) -> Result<(), Problem> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {

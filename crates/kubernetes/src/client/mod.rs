@@ -25,7 +25,7 @@ pub use access::{Access, Material};
 pub use error::ApiError;
 use lines::Lines;
 
-use crate::objects::Object;
+use crate::objects::{Key, Object};
 
 /// How long a request may take other than a watch.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -101,14 +101,16 @@ pub enum Event<T> {
     Applied(T),
     /// There is no such object.
     Deleted(T),
+    /// An object is there, or changed, that cannot be read: as if it were not there.
+    Unreadable(Key),
     /// Nothing changed up to this version.
     Bookmark(String),
 }
 
 #[derive(Deserialize)]
-struct Page<T> {
+struct Page {
     metadata: PageMeta,
-    items: Vec<T>,
+    items: Vec<Value>,
 }
 
 #[derive(Deserialize, Default)]
@@ -224,16 +226,18 @@ impl Client {
     /// As [`Client::call`]; more objects.
     pub async fn list_of<T: Object>(&self, selection: &Selection, most: usize) -> Result<Listed<T>, ApiError> {
         let Selection { path, query } = selection;
-        let mut items = Vec::new();
+        let (mut items, mut count) = (Vec::new(), 0);
         let mut next = String::new();
         let most_pages = most.div_ceil(PAGE).saturating_add(MORE_PAGES);
         for _ in 0..most_pages {
             let from = if next.is_empty() { String::new() } else { format!("&continue={}", encode(&next)) };
             let path = format!("{path}?limit={PAGE}{query}{from}");
             let page = self.call(Method::GET, &path, "", None).await?;
-            let page: Page<T> = serde_json::from_value(page).map_err(ApiError::Json)?;
-            items.extend(page.items);
-            if items.len() > most {
+            let page: Page = serde_json::from_value(page).map_err(ApiError::Json)?;
+            count += page.items.len();
+            // One object that cannot be read is no reason to do without the others.
+            items.extend(page.items.into_iter().filter_map(|item| read_object(item).ok()));
+            if count > most {
                 return Err(ApiError::Request(format!(
                     "the list has more than {most} objects of the kind {}",
                     T::KIND
@@ -294,10 +298,13 @@ impl Client {
                 let event: RawEvent = serde_json::from_slice(&line).map_err(ApiError::Json)?;
                 let version = event.object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
                 let version = version.unwrap_or_default().to_owned();
-                let object = |value| serde_json::from_value::<T>(value).map_err(ApiError::Json);
                 match event.kind.as_str() {
-                    "ADDED" | "MODIFIED" => each(Event::Applied(object(event.object)?), version),
-                    "DELETED" => each(Event::Deleted(object(event.object)?), version),
+                    "ADDED" | "MODIFIED" => {
+                        each(read_object(event.object).map_or_else(Event::Unreadable, Event::Applied), version);
+                    }
+                    "DELETED" => {
+                        each(read_object(event.object).map_or_else(Event::Unreadable, Event::Deleted), version);
+                    }
                     "BOOKMARK" => each(Event::Bookmark(version.clone()), version),
                     _ => return Err(ApiError::of_status(&event.object, 500)),
                 }
@@ -305,6 +312,16 @@ impl Client {
         }
         Ok(())
     }
+}
+
+/// An object of the kind, or which one it is that cannot be read.
+fn read_object<T: Object>(value: Value) -> Result<T, Key> {
+    T::deserialize(&value).map_err(|error| {
+        let text = |name: &str| value.pointer(name).and_then(Value::as_str).unwrap_or_default();
+        let key = Key::new(text("/metadata/namespace"), text("/metadata/name"));
+        tracing::warn!(kind = T::KIND, object = %key, %error, "an object cannot be read and is left out");
+        key
+    })
 }
 
 /// Secrets are of many kinds, and only one is of use: the others are never sent here.

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::client::Client;
 use crate::cluster::Cluster;
 use crate::objects::Key;
-use crate::translate::{self, Allocations, Settings, Translation};
+use crate::translate::{self, Allocations, Refusal, Refusals, Settings, Translation};
 use lease::Leader;
 pub use lease::LeaseSettings;
 use reflect::{Change, Scope};
@@ -28,6 +28,9 @@ const MOST_SETTLE: Duration = Duration::from_millis(50);
 /// How often statuses are looked at that could not be written, or that others wrote.
 const AGAIN: Duration = Duration::from_secs(5);
 
+/// Longest pause between attempts to put a configuration in force that was refused.
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
+
 /// The gateway that follows.
 pub trait Follow: Send + Sync {
     /// Puts a configuration in force.
@@ -37,12 +40,14 @@ pub trait Follow: Send + Sync {
 }
 
 /// Why a configuration was not put in force.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Refused {
     /// What is wrong.
     pub message: String,
     /// Names of routes that are wrong, with what is wrong with each.
     pub routes: BTreeMap<String, String>,
+    /// Names of listeners that cannot be opened, with the reason.
+    pub binds: BTreeMap<String, String>,
 }
 
 /// Follows a cluster for as long as the process lives.
@@ -62,7 +67,7 @@ pub async fn run(client: Client, settings: Settings, lease: Option<LeaseSettings
                 None => return,
             },
             _ = again.tick() => {
-                if std::mem::take(&mut state.has_new_statuses) {
+                if std::mem::take(&mut state.has_new_statuses) || state.retry.is_due() {
                     state.follow(&settings, &gateway, &writer).await;
                 } else {
                     writer.look_again();
@@ -110,23 +115,45 @@ struct State {
     last: Option<Translation>,
     /// Statuses of routes were written since they were last looked at.
     has_new_statuses: bool,
+    retry: Retry,
+}
+
+/// When a configuration is tried again that was refused for a reason that is not among the objects, as a port that another process has.
+#[derive(Default)]
+struct Retry {
+    due: Option<Instant>,
+    pause: Duration,
+}
+
+impl Retry {
+    fn is_due(&self) -> bool {
+        self.due.is_some_and(|due| due <= Instant::now())
+    }
+
+    fn after(&mut self, is_whole: bool) {
+        if is_whole {
+            *self = Retry::default();
+            return;
+        }
+        self.pause = (self.pause * 2).clamp(AGAIN, LONGEST_RETRY);
+        self.due = Some(Instant::now() + self.pause);
+    }
 }
 
 impl State {
     async fn follow(&mut self, settings: &Settings, gateway: &impl Follow, writer: &Writer) {
-        let mut refused = BTreeMap::new();
+        let mut refusals = Refusals::default();
         loop {
-            let mut next = translate::translate_without(&self.cluster, settings, &mut self.allocations, &refused);
+            let mut next = translate::translate_without(&self.cluster, settings, &mut self.allocations, &refusals);
             let same =
                 self.last.as_ref().is_some_and(|last| last.document == next.document && last.files == next.files);
             if same {
                 gateway.set_endpoints(next.endpoints.clone());
             } else if let Err(why) = gateway.apply(&next).await {
-                let before = refused.len();
-                refused.extend(why.routes);
-                if refused.len() > before {
+                if take_in(&mut refusals, &why) {
                     continue;
                 }
+                self.retry.after(false);
                 tracing::error!(
                     "the configuration made from the objects was refused, the last one stays in force:\n{}",
                     why.message
@@ -136,9 +163,29 @@ impl State {
             writer.write(std::mem::take(&mut next.statuses));
             self.last = Some(next);
             self.has_new_statuses = false;
+            self.retry.after(refusals.binds.is_empty());
             return;
         }
     }
+}
+
+/// Adds what was refused; whether the next configuration is another one for it.
+fn take_in(refusals: &mut Refusals, refused: &Refused) -> bool {
+    let mut is_new = false;
+    for (name, why) in &refused.binds {
+        is_new |= refusals.binds.insert(name.clone(), why.clone()).is_none();
+    }
+    for (name, why) in &refused.routes {
+        match refusals.routes.get_mut(name) {
+            None => {
+                refusals.routes.insert(name.clone(), Refusal { why: why.clone(), is_left_out: false });
+                is_new = true;
+            }
+            // Also with 500 as its response: it is the match.
+            Some(refusal) => is_new |= !std::mem::replace(&mut refusal.is_left_out, true),
+        }
+    }
+    is_new
 }
 
 /// Which services changed.

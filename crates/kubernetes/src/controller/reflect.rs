@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
 
 use super::Services;
 use crate::client::{ApiError, Client, Event};
@@ -15,6 +16,8 @@ use crate::objects::{
 
 /// First and longest pause after a failure.
 const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+/// Longest pause between watches that break off: a connection costs little, and the server may be back.
+const LONGEST_BETWEEN: Duration = Duration::from_secs(1);
 /// How often it is looked whether the server knows a kind by now.
 const UNKNOWN_KIND: Duration = Duration::from_secs(30);
 
@@ -143,7 +146,11 @@ async fn follow<T: Followed>(client: Client, changes: UnboundedSender<Change>) {
                 }
                 tokio::time::sleep(UNKNOWN_KIND).await;
             }
-            Err(error) if error.is_gone() => tracing::info!(kind = T::KIND, "the watch fell behind: listing again"),
+            Err(error) if error.is_gone() => {
+                tracing::info!(kind = T::KIND, "the watch fell behind: listing again");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(RETRY.1);
+            }
             Err(error) => {
                 tracing::warn!(kind = T::KIND, %error, "cannot follow objects, trying again");
                 tokio::time::sleep(pause).await;
@@ -164,21 +171,26 @@ async fn list_and_watch<T: Followed>(
     if send::<T>(changes, true, move |cluster| replace(cluster, listed.items)).is_err() {
         return Ok(());
     }
+    // Between watches that break off.
+    let mut between = RETRY.0;
     loop {
-        *pause = RETRY.0;
         let mut is_heard = true;
         let mut newest = version.clone();
+        let started = Instant::now();
+        let mut has_news = false;
         let result = client
             .watch::<T>(&version, |event, at| {
                 if !at.is_empty() {
                     newest = at;
                 }
+                has_news |= !matches!(event, Event::Begun);
                 let sent = match event {
                     Event::Begun | Event::Bookmark(_) => Ok(()),
                     Event::Applied(object) => send::<T>(changes, false, move |cluster| put(cluster, object)),
                     Event::Deleted(object) => {
                         send::<T>(changes, false, move |cluster| take::<T>(cluster, &object.key()))
                     }
+                    Event::Unreadable(key) => send::<T>(changes, false, move |cluster| take::<T>(cluster, &key)),
                 };
                 is_heard &= sent.is_ok();
             })
@@ -187,11 +199,16 @@ async fn list_and_watch<T: Followed>(
         if !is_heard {
             return Ok(());
         }
+        // A list alone is no success: a server may give lists and refuse each watch.
+        if has_news || started.elapsed() > RETRY.1 {
+            (*pause, between) = (RETRY.0, RETRY.0);
+        }
         match result {
-            Ok(()) => {}
+            Ok(()) if has_news || started.elapsed() > RETRY.1 => {}
             // The server was restarted, or the connection broke: from where it was.
-            Err(ApiError::Io(_) | ApiError::Http(_) | ApiError::Timeout) => {
-                tokio::time::sleep(*pause).await;
+            Ok(()) | Err(ApiError::Io(_) | ApiError::Http(_) | ApiError::Timeout) => {
+                tokio::time::sleep(between).await;
+                between = (between * 2).min(LONGEST_BETWEEN);
             }
             Err(error) => return Err(error),
         }
@@ -262,7 +279,7 @@ mod tests {
     /// Another process reads the addresses that the leader gave from it.
     #[test]
     fn a_status_of_a_gateway_does() {
-        let after = Gateway { status: json!({"addresses": []}), ..Gateway::default() };
+        let after = Gateway { status: json!({"addresses": []}).into(), ..Gateway::default() };
         assert_eq!(Gateway::scope(Some(&Gateway::default()), Some(&after)), Scope::All);
     }
 }

@@ -10,8 +10,8 @@ use time::format_description::well_known::Rfc3339;
 use tokio::sync::watch;
 
 use super::lease::Leader;
-use crate::client::Client;
-use crate::objects::Key;
+use crate::client::{ApiError, Client};
+use crate::objects::{Key, Status};
 use crate::translate::StatusPatch;
 
 type Id = (&'static str, Key);
@@ -42,7 +42,7 @@ impl Writer {
 async fn run(client: Client, mut leader: Leader, mut wanted: watch::Receiver<Arc<Vec<StatusPatch>>>) {
     // What was written last, and what was there before: the object as it is seen may lag behind. One that is seen in a third state was written by
     // others meanwhile.
-    let mut written: BTreeMap<Id, (Value, Value)> = BTreeMap::new();
+    let mut written: BTreeMap<Id, (Value, Status)> = BTreeMap::new();
     loop {
         tokio::select! {
             changed = wanted.changed() => if changed.is_err() { return },
@@ -64,13 +64,10 @@ async fn run(client: Client, mut leader: Leader, mut wanted: watch::Receiver<Arc
             if written.get(&id).is_some_and(|(status, seen)| (status, seen) == (&patch.status, &patch.seen)) {
                 continue;
             }
-            let result = client
-                .call(Method::PATCH, &path(patch), "application/merge-patch+json", Some(&json!({"status": status})))
-                .await;
-            match result {
-                Ok(_) => drop(written.insert(id, (patch.status.clone(), patch.seen.clone()))),
-                // It was deleted, or will be seen in another state.
-                Err(error) if error.is_not_found() => {}
+            match put(&client, patch, status, &now).await {
+                Ok(()) => drop(written.insert(id, (patch.status.clone(), patch.seen.clone()))),
+                // It was deleted, or was changed meanwhile and will be seen so.
+                Err(error) if error.is_not_found() || error.is_conflict() => {}
                 Err(error) => tracing::warn!(kind = patch.kind, object = %patch.key, %error, "cannot write a status"),
             }
             // Objects have changed meanwhile: what is written from here on would be old.
@@ -79,6 +76,25 @@ async fn run(client: Client, mut leader: Leader, mut wanted: watch::Receiver<Arc
             }
         }
     }
+}
+
+/// Writes a status over the one that was seen. If another controller wrote meanwhile, over its one.
+async fn put(client: &Client, patch: &StatusPatch, status: Value, now: &str) -> Result<(), ApiError> {
+    let media = "application/merge-patch+json";
+    let body = |version: &str, status: Value| json!({"metadata": {"resourceVersion": version}, "status": status});
+    let first = client.call(Method::PATCH, &path(patch), media, Some(&body(&patch.version, status))).await;
+    if !first.as_ref().is_err_and(ApiError::is_conflict) {
+        return first.map(drop);
+    }
+    let newest = client.call(Method::GET, &path(patch), "", None).await?;
+    let text = |name: &str| newest.pointer(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let patch = StatusPatch {
+        seen: newest.get("status").cloned().unwrap_or_default().into(),
+        version: text("/metadata/resourceVersion"),
+        ..patch.clone()
+    };
+    let Some(status) = patch.at(now) else { return Ok(()) };
+    client.call(Method::PATCH, &path(&patch), media, Some(&body(&patch.version, status))).await.map(drop)
 }
 
 fn path(patch: &StatusPatch) -> String {

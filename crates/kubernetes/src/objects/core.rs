@@ -1,6 +1,7 @@
 //! Objects of Kubernetes itself.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use serde::Deserialize;
 
@@ -79,8 +80,9 @@ impl EndpointSlice {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Endpoint {
-    /// Addresses; the first one counts.
-    pub addresses: Vec<String>,
+    /// The first of its addresses, which is the one that counts, if it is an IP address.
+    #[serde(rename = "addresses", deserialize_with = "first_ip")]
+    pub ip: Option<IpAddr>,
     /// Its state.
     pub conditions: EndpointConditions,
 }
@@ -99,8 +101,20 @@ pub struct EndpointConditions {
 pub struct EndpointPort {
     /// Name of the service's port.
     pub name: Option<String>,
-    /// Number.
+    /// Number. The API server takes any number here: one that no port has is none.
+    #[serde(deserialize_with = "port")]
     pub port: Option<u16>,
+}
+
+/// Read once: there may be ten thousand, and each change of one makes a set of all.
+fn first_ip<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<IpAddr>, D::Error> {
+    let addresses: Vec<String> = Option::deserialize(d)?.unwrap_or_default();
+    Ok(addresses.first().and_then(|address| address.parse().ok()))
+}
+
+fn port<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<u16>, D::Error> {
+    let number: Option<i64> = Option::deserialize(d)?;
+    Ok(number.and_then(|number| u16::try_from(number).ok()).filter(|port| *port != 0))
 }
 
 /// A secret; only those of TLS are read.

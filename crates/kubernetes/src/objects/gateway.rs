@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Meta, object};
+use super::{Meta, Status, object};
 
 /// A class of gateways.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -16,7 +16,7 @@ pub struct GatewayClass {
     /// `spec`.
     pub spec: GatewayClassSpec,
     /// `status`, as it is.
-    pub status: Value,
+    pub status: Status,
 }
 
 /// `spec` of a class.
@@ -38,7 +38,7 @@ pub struct Gateway {
     /// `spec`.
     pub spec: GatewaySpec,
     /// `status`, as it is.
-    pub status: Value,
+    pub status: Status,
 }
 
 /// `spec` of a gateway.

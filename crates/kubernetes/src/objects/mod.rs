@@ -6,8 +6,11 @@ mod route;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 pub use core::*;
 pub use gateway::*;
@@ -42,6 +45,30 @@ impl Meta {
     /// Whether the other differs in nothing but the version in the store, which every write changes, that of a status too.
     pub fn is_same_but_for_version(&self, other: &Meta) -> bool {
         *self == Meta { resource_version: self.resource_version.clone(), ..other.clone() }
+    }
+}
+
+/// `status` of an object, as it is. What is made of it refers to it: there may be thousands.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Status(Arc<Value>);
+
+impl Deref for Status {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        &self.0
+    }
+}
+
+impl From<Value> for Status {
+    fn from(value: Value) -> Self {
+        Status(value.into())
+    }
+}
+
+impl<'de> Deserialize<'de> for Status {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Value::deserialize(deserializer).map(Status::from)
     }
 }
 

@@ -1,9 +1,8 @@
 //! Routes. Those for gRPC and those for HTTP differ in their matches only.
 
 use serde::Deserialize;
-use serde_json::Value;
 
-use super::{Meta, object};
+use super::{Meta, Status, object};
 
 /// Routes requests over HTTP.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -14,7 +13,7 @@ pub struct HTTPRoute {
     /// `spec`.
     pub spec: RouteSpec<HttpMatch>,
     /// `status`, as it is.
-    pub status: Value,
+    pub status: Status,
 }
 
 /// Routes calls over gRPC.
@@ -26,7 +25,7 @@ pub struct GRPCRoute {
     /// `spec`.
     pub spec: RouteSpec<GrpcMatch>,
     /// `status`, as it is.
-    pub status: Value,
+    pub status: Status,
 }
 
 /// `spec` of a route.

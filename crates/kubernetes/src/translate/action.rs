@@ -17,7 +17,7 @@ pub(super) struct Action {
     redirect: Option<Redirect>,
 }
 
-type Outcome = Result<(Action, Option<Condition>), Condition>;
+type Outcome = Result<(Action, Option<Condition>), String>;
 
 /// What a rule of a route (kind and namespace) does, and why a backend of it cannot be used.
 ///
@@ -30,7 +30,6 @@ pub(super) fn action<M: Default>(
     rule: &Rule<M>,
     is_prefix: bool,
 ) -> Outcome {
-    let unsupported = |message: String| Condition::fails("Accepted", "UnsupportedValue", message);
     let mut action = Action { keys: Map::new(), redirect: None };
     let (mut request, mut response) = (HeaderModifier::default(), HeaderModifier::default());
     let mut rewrite = Map::new();
@@ -40,12 +39,12 @@ pub(super) fn action<M: Default>(
             "ResponseHeaderModifier" => merge(&mut response, filter.response_header_modifier.as_ref()),
             "RequestRedirect" => {
                 let redirect = filter.request_redirect.clone().unwrap_or_default();
-                check_path(redirect.path.as_ref(), is_prefix).map_err(unsupported)?;
+                check_path(redirect.path.as_ref(), is_prefix)?;
                 action.redirect = Some(redirect);
             }
             "URLRewrite" => {
                 let wanted = filter.url_rewrite.clone().unwrap_or_default();
-                check_path(wanted.path.as_ref(), is_prefix).map_err(unsupported)?;
+                check_path(wanted.path.as_ref(), is_prefix)?;
                 if let Some(host) = wanted.hostname {
                     rewrite.insert("host".into(), host.into());
                 }
@@ -53,7 +52,7 @@ pub(super) fn action<M: Default>(
                     rewrite.insert(key.into(), path.into());
                 }
             }
-            other => return Err(unsupported(format!("the filter {other} is not supported"))),
+            other => return Err(format!("the filter {other} is not supported")),
         }
     }
     // Edits on the way to one backend of several would need a route for each.
@@ -65,7 +64,7 @@ pub(super) fn action<M: Default>(
                 merge(&mut request, filter.request_header_modifier.as_ref());
             }
         }
-        _ => return Err(unsupported("filters of one of several backends are not supported".to_owned())),
+        _ => return Err("filters of one of several backends are not supported".to_owned()),
     }
     let mut headers = Map::new();
     for (key, modifier) in [("request", &request), ("response", &response)] {
@@ -105,7 +104,7 @@ pub(super) fn action<M: Default>(
         let mut keys = Map::new();
         let mut set = |key: &str, text: &Option<String>| match text.as_deref().map(millis) {
             None => Ok(()),
-            Some(None) => Err(unsupported(format!("`{}` is not a duration", text.as_deref().unwrap_or_default()))),
+            Some(None) => Err(format!("`{}` is not a duration", text.as_deref().unwrap_or_default())),
             Some(Some(0)) => {
                 keys.insert(key.into(), "none".into());
                 Ok(())

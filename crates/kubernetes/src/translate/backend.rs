@@ -127,8 +127,7 @@ fn addresses(cluster: &Cluster, backend: &Backend, slices: &Slices<'_>) -> Vec<S
         let number = slice.ports.iter().find(|one| one.name.as_deref().unwrap_or("") == port.name);
         let Some(number) = number.and_then(|one| one.port) else { continue };
         let ready = slice.endpoints.iter().filter(|endpoint| endpoint.conditions.ready != Some(false));
-        let ips = ready.filter_map(|endpoint| endpoint.addresses.first()?.parse().ok());
-        all.extend(ips.map(|ip| SocketAddr::new(ip, number)));
+        all.extend(ready.filter_map(|endpoint| endpoint.ip).map(|ip| SocketAddr::new(ip, number)));
     }
     all.sort_unstable();
     all.dedup();

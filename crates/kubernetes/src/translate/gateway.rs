@@ -68,7 +68,9 @@ pub(super) fn classes(world: &World<'_>) -> Vec<StatusPatch> {
                 "conditions": values(&[accepted], class.metadata.generation),
                 "supportedFeatures": features,
             }),
+            controller: world.settings.controller.clone(),
             seen: class.status.clone(),
+            version: class.metadata.resource_version.clone(),
         }
     };
     ours.map(status).collect()
@@ -159,12 +161,12 @@ fn address(world: &World<'_>, allocations: &mut Allocations, gateway: &Gateway) 
 }
 
 /// Statuses of our gateways.
-pub(super) fn statuses(gateways: &[GatewayState]) -> Vec<StatusPatch> {
-    gateways.iter().map(GatewayState::status).collect()
+pub(super) fn statuses(world: &World<'_>, gateways: &[GatewayState]) -> Vec<StatusPatch> {
+    gateways.iter().map(|gateway| gateway.status(world)).collect()
 }
 
 impl GatewayState {
-    fn status(&self) -> StatusPatch {
+    fn status(&self, world: &World<'_>) -> StatusPatch {
         let generation = self.object.metadata.generation;
         let is_valid = |listener: &ListenerState| listener.problem.is_none();
         let accepted = match &self.problem {
@@ -186,14 +188,20 @@ impl GatewayState {
             _ => Condition::fails("Programmed", "Invalid", "no listener can be served"),
         };
         let listeners: Vec<Value> = self.listeners.iter().map(|listener| listener.status(generation)).collect();
-        let mut status = json!({
-            "conditions": values(&[accepted, programmed], generation),
-            "listeners": listeners,
-        });
-        if let Some(address) = self.address {
-            status["addresses"] = json!([{"type": "IPAddress", "value": address.to_string()}]);
+        let address = |address: IpAddr| json!({"type": "IPAddress", "value": address.to_string()});
+        StatusPatch {
+            path: Gateway::PATH,
+            kind: Gateway::KIND,
+            key: self.key.clone(),
+            status: json!({
+                "conditions": values(&[accepted, programmed], generation),
+                "listeners": listeners,
+                // One that it had must not stay.
+                "addresses": self.address.map(address).into_iter().collect::<Vec<_>>(),
+            }),
+            controller: world.settings.controller.clone(),
+            seen: self.object.status.clone(),
+            version: self.object.metadata.resource_version.clone(),
         }
-        let (path, kind, key) = (Gateway::PATH, Gateway::KIND, self.key.clone());
-        StatusPatch { path, kind, key, status, seen: self.object.status.clone() }
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::gateway::GatewayState;
 use super::hosts::covers;
 use super::status::{Condition, values};
-use super::{Addresses, Allocations, World};
+use super::{Addresses, Allocations, Refusal, World};
 use crate::objects::{GATEWAY_GROUP, Gateway, Key, Listener, Object, ObjectRef};
 
 /// Kinds of routes that a listener over HTTP can have.
@@ -67,7 +67,11 @@ pub(super) fn states(
                 attached: 0,
             };
             state.check(world, gateway);
-            if let Some(why) = world.refused.get(&state.name) {
+            if let Some(why) = world.refusals.binds.get(&state.name) {
+                state.problem = Some(Condition::fails("Accepted", "PortUnavailable", why.clone()));
+                return state;
+            }
+            if let Some(Refusal { why, .. }) = world.refusals.routes.get(&state.name) {
                 state.references = Some(Condition::fails("ResolvedRefs", "InvalidCertificateRef", why.clone()));
                 return state;
             }

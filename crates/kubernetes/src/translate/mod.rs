@@ -15,6 +15,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use serde_json::{Map, Value, json};
@@ -59,9 +60,9 @@ pub struct Allocations {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Translation {
     /// The configuration, as it would be written in a file: `listen`, `upstreams` and `routes`.
-    pub document: Value,
+    pub document: Arc<Value>,
     /// Certificates and keys, by the names that the document has for them.
-    pub files: BTreeMap<String, Vec<u8>>,
+    pub files: Arc<BTreeMap<String, Vec<u8>>>,
     /// Endpoints of each upstream, by its name.
     pub endpoints: BTreeMap<String, Vec<SocketAddr>>,
     /// What is to be written.
@@ -70,22 +71,40 @@ pub struct Translation {
 
 /// The objects of `cluster` as a configuration.
 pub fn translate(cluster: &Cluster, settings: &Settings, allocations: &mut Allocations) -> Translation {
-    translate_without(cluster, settings, allocations, &BTreeMap::new())
+    translate_without(cluster, settings, allocations, &Refusals::default())
 }
 
-/// The same, where routes of some names were refused: requests for them get 500, and their objects say why.
+/// What of a configuration was refused, with what is wrong with it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Refusals {
+    /// Routes and what listeners refer to, by name.
+    pub routes: BTreeMap<String, Refusal>,
+    /// Listeners that cannot be opened, by name.
+    pub binds: BTreeMap<String, String>,
+}
+
+/// A part that was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// What is wrong.
+    pub why: String,
+    /// Its match cannot be either, so that it is left out. Otherwise requests for it get 500: another route must not get them.
+    pub is_left_out: bool,
+}
+
+/// The same, where parts were refused; their objects say why.
 pub fn translate_without(
     cluster: &Cluster,
     settings: &Settings,
     allocations: &mut Allocations,
-    refused: &BTreeMap<String, String>,
+    refusals: &Refusals,
 ) -> Translation {
     let mut world =
-        World { cluster, settings, refused, upstreams: BTreeMap::new(), files: BTreeMap::new(), has_invalid: false };
+        World { cluster, settings, refusals, upstreams: BTreeMap::new(), files: BTreeMap::new(), has_invalid: false };
     let mut statuses = gateway::classes(&world);
     let mut gateways = gateway::gateways(&mut world, allocations);
     let (entries, route_statuses) = route::routes(&mut world, &mut gateways);
-    statuses.extend(gateway::statuses(&gateways));
+    statuses.extend(gateway::statuses(&world, &gateways));
     statuses.extend(route_statuses);
     let listen = listener::listen(&gateways);
     let isolation = listener::isolation(&gateways);
@@ -98,8 +117,8 @@ pub fn translate_without(
     }
     let endpoints =
         endpoints.into_iter().map(|(backend, addresses)| (world.upstreams[&backend].clone(), addresses)).collect();
-    let document = json!({"listen": listen, "upstreams": upstreams, "routes": routes});
-    Translation { document, files: world.files, endpoints, statuses }
+    let document = Arc::new(json!({"listen": listen, "upstreams": upstreams, "routes": routes}));
+    Translation { document, files: Arc::new(world.files), endpoints, statuses }
 }
 
 /// Endpoints of the upstreams that a translation has, when only endpoints changed.
@@ -114,8 +133,7 @@ const INVALID: &str = "invalid-backend";
 struct World<'c> {
     cluster: &'c Cluster,
     settings: &'c Settings,
-    /// Routes that cannot be, by name, with what is wrong with them.
-    refused: &'c BTreeMap<String, String>,
+    refusals: &'c Refusals,
     /// Upstreams that routes use, with their names.
     upstreams: BTreeMap<backend::Backend, String>,
     files: BTreeMap<String, Vec<u8>>,

@@ -10,9 +10,10 @@ use super::gateway::GatewayState;
 use super::hosts::{covers, intersection};
 use super::listener::ListenerState;
 use super::status::{Condition, StatusPatch, values};
-use super::{World, names};
+use super::{Refusal, World, names};
 use crate::objects::{
-    GATEWAY_GROUP, GRPCRoute, GrpcMatch, HTTPRoute, HttpMatch, Key, Meta, Object, ParentRef, RouteSpec, ValueMatch,
+    GATEWAY_GROUP, GRPCRoute, GrpcMatch, HTTPRoute, HttpMatch, Key, Meta, Object, ParentRef, RouteSpec, Status,
+    ValueMatch,
 };
 
 /// A route of the configuration, with its place among those of the same host and path.
@@ -58,7 +59,7 @@ fn one<T: Object, M: Match>(
     gateways: &mut [GatewayState],
     object: &Arc<T>,
     spec: &RouteSpec<M>,
-    seen: &Value,
+    seen: &Status,
     entries: &mut Vec<Entry>,
 ) -> Option<StatusPatch> {
     let (meta, key) = (object.meta(), object.key());
@@ -71,33 +72,39 @@ fn one<T: Object, M: Match>(
         let parent = Key::new(namespace, &reference.name);
         let Some(gateway) = gateways.iter_mut().find(|gateway| is_gateway && gateway.key == parent) else { continue };
         let (actions, unresolved, unsupported) = rules.get_or_insert_with(|| actions::<T, M>(world, meta, spec));
-        let attached = match unsupported {
-            Some(problem) => Err(problem.clone()),
-            None => attach(world, gateway, meta, reference, &spec.hostnames, T::KIND),
-        };
-        let mut wrong = None;
-        let accepted = match attached {
+        let mut conditions = Vec::new();
+        match attach(world, gateway, meta, reference, &spec.hostnames, T::KIND) {
             Ok(listeners) => {
-                for (index, hosts) in listeners {
-                    gateway.listeners[index].attached += 1;
-                    let listener = &gateway.listeners[index];
+                let mut wrong = unsupported.clone();
+                let mut has_sound_rule = unsupported.is_none() || actions.iter().any(Option::is_some);
+                for (index, hosts) in &listeners {
+                    let listener = &gateway.listeners[*index];
                     if listener.bind.is_some() {
-                        let why = write(world, gateway, listener, &hosts, (&key, meta), spec, actions, entries);
-                        wrong = wrong.or(why);
+                        let outcome = write(world, gateway, listener, hosts, (&key, meta), spec, actions, entries);
+                        has_sound_rule &= outcome.wrong.is_none() || outcome.has_sound_rule;
+                        wrong = wrong.or(outcome.wrong);
                     }
                 }
                 match wrong {
-                    None => Condition::holds("Accepted", "Accepted"),
-                    Some(why) => Condition::fails("Accepted", "UnsupportedValue", why),
+                    None => conditions.push(Condition::holds("Accepted", "Accepted")),
+                    Some(why) if has_sound_rule => {
+                        conditions.push(Condition::holds("Accepted", "Accepted"));
+                        let message = format!("Dropped Rule: requests for it get 500: {why}");
+                        conditions.push(Condition::holds("PartiallyInvalid", "UnsupportedValue").with(message));
+                    }
+                    Some(why) => conditions.push(Condition::fails("Accepted", "UnsupportedValue", why)),
+                }
+                if has_sound_rule {
+                    listeners.iter().for_each(|(index, _)| gateway.listeners[*index].attached += 1);
                 }
             }
-            Err(problem) => problem,
-        };
-        let resolved = unresolved.clone().unwrap_or_else(|| Condition::holds("ResolvedRefs", "ResolvedRefs"));
+            Err(problem) => conditions.push(problem),
+        }
+        conditions.push(unresolved.clone().unwrap_or_else(|| Condition::holds("ResolvedRefs", "ResolvedRefs")));
         parents.push(json!({
             "parentRef": reference,
             "controllerName": world.settings.controller,
-            "conditions": values(&[accepted, resolved], meta.generation),
+            "conditions": values(&conditions, meta.generation),
         }));
     }
     let ours = |parent: &&Value| parent["controllerName"] == *world.settings.controller;
@@ -105,14 +112,20 @@ fn one<T: Object, M: Match>(
     if parents.is_empty() && !before.iter().any(|parent| ours(&parent)) {
         return None;
     }
-    // The list is one value to the server: what other controllers wrote stays.
-    parents.extend(before.iter().filter(|parent| !ours(parent)).cloned());
-    Some(StatusPatch { path: T::PATH, kind: T::KIND, key, status: json!({"parents": parents}), seen: seen.clone() })
+    Some(StatusPatch {
+        path: T::PATH,
+        kind: T::KIND,
+        key,
+        status: json!({"parents": parents}),
+        controller: world.settings.controller.clone(),
+        seen: seen.clone(),
+        version: meta.resource_version.clone(),
+    })
 }
 
-type Actions = (Vec<Action>, Option<Condition>, Option<Condition>);
+type Actions = (Vec<Option<Action>>, Option<Condition>, Option<String>);
 
-/// What each rule does; why a reference is not resolved; why the route is not supported.
+/// What each rule does, if it is supported; why a reference is not resolved; why a rule is not supported.
 fn actions<T: Object, M: Match>(world: &mut World<'_>, meta: &Meta, spec: &RouteSpec<M>) -> Actions {
     let (mut unresolved, mut unsupported) = (None, None);
     let mut all = Vec::new();
@@ -120,14 +133,16 @@ fn actions<T: Object, M: Match>(world: &mut World<'_>, meta: &Meta, spec: &Route
         let is_prefix = rule.matches.iter().all(|one| one.parts().is_some_and(|parts| parts.path.ends_with("/**")));
         match action(world, (T::KIND, &meta.namespace), M::IS_GRPC, rule, is_prefix) {
             Ok((action, problem)) => {
-                all.push(action);
+                all.push(Some(action));
                 unresolved = unresolved.or(problem);
             }
-            Err(problem) => unsupported = Some(problem),
+            Err(problem) => {
+                all.push(None);
+                unsupported = Some(problem);
+            }
         }
         if rule.matches.iter().any(|one| one.parts().is_none()) {
-            let message = "a match of a kind that is not supported";
-            unsupported = Some(Condition::fails("Accepted", "UnsupportedValue", message));
+            unsupported = Some("a match of a kind that is not supported".to_owned());
         }
     }
     (all, unresolved, unsupported)
@@ -192,7 +207,16 @@ fn allows(world: &World<'_>, gateway: &GatewayState, listener: &ListenerState, n
     }
 }
 
-/// Writes the rules of a route for one listener; says what is wrong with them if they were refused.
+/// How the rules of a route were written.
+struct Written {
+    /// Why some were refused.
+    wrong: Option<String>,
+    /// Whether some were not.
+    has_sound_rule: bool,
+}
+
+/// Writes the rules of a route for one listener. Requests for those that cannot be served get 500: they must not reach another route, which may be a
+/// wider one with less protection.
 #[expect(clippy::too_many_arguments, reason = "the parts of one object, read in one place")]
 fn write<M: Match>(
     world: &World<'_>,
@@ -201,10 +225,10 @@ fn write<M: Match>(
     hosts: &[String],
     (key, meta): (&Key, &Meta),
     spec: &RouteSpec<M>,
-    actions: &[Action],
+    actions: &[Option<Action>],
     entries: &mut Vec<Entry>,
-) -> Option<String> {
-    let mut wrong = None;
+) -> Written {
+    let mut written = Written { wrong: None, has_sound_rule: false };
     // Requests of a host belong to the listener that names it best.
     let own = listener.host();
     let is_elsewhere = |host: &String| {
@@ -228,9 +252,12 @@ fn write<M: Match>(
                 let name = format!("{}/{}/{at}/{number}/{}/{}", kind_of::<M>(), key, listener.spec.name, gateway.key);
                 let name = host.map_or_else(|| name.clone(), |host| format!("{name}/{host}"));
                 let name = names::short(&name);
-                if let Some(why) = world.refused.get(&name) {
-                    wrong = Some(why.clone());
-                    continue;
+                let refusal = world.refusals.routes.get(&name);
+                if let Some(Refusal { why, is_left_out }) = refusal {
+                    written.wrong = Some(why.clone());
+                    if *is_left_out {
+                        continue;
+                    }
                 }
                 let mut value = json!({
                     "name": name,
@@ -248,7 +275,13 @@ fn write<M: Match>(
                 if !parts.query.is_empty() {
                     value["match"]["query"] = parts.query.iter().cloned().collect::<serde_json::Map<_, _>>().into();
                 }
-                action.write(&mut value, listener, &parts.path);
+                match action.as_ref().filter(|_| refusal.is_none()) {
+                    Some(action) => {
+                        action.write(&mut value, listener, &parts.path);
+                        written.has_sound_rule = true;
+                    }
+                    None => value["respond"] = json!({"status": 500}),
+                }
                 entries.push(Entry {
                     order: (
                         Reverse(parts.method.is_some()),
@@ -264,7 +297,7 @@ fn write<M: Match>(
             }
         }
     }
-    wrong
+    written
 }
 
 fn kind_of<M: Match>() -> &'static str {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Addresses, Allocations, Settings, Translation, translate, translate_without};
+use super::{Addresses, Allocations, Refusal, Refusals, Settings, Translation, translate, translate_without};
 use crate::cluster::Cluster;
-use crate::objects::Object;
+use crate::objects::{EndpointPort, Object};
 
 const BASE: &str = include_str!("tests/base.yaml");
 
@@ -281,12 +281,20 @@ fn what_is_not_supported_is_said_and_not_served() {
         "filters: [{type: RequestMirror}]",
         "filters: [{type: ExtensionRef}]",
         "matches: [{path: {type: Exact, value: /a}}], filters: [{type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /b}}}]",
-        "matches: [{path: {type: Glob, value: /a}}]",
+        "matches: [{path: {type: Exact, value: /b}}, {path: {type: Glob, value: /a}}], filters: [{type: Unheard}]",
     ] {
         let translation = translated(&[BASE, &route("web", &format!("rules: [{{{rule}, {TO_ORDERS}}}]"))]);
         assert_eq!(condition(&translation, "HTTPRoute", "web", "Accepted"), ("False", "UnsupportedValue"), "{rule}");
-        assert!(routes(&translation).is_empty(), "{rule}");
+        let routes = translation.document["routes"].as_array().unwrap();
+        assert!(routes.iter().all(|route| route["respond"]["status"] == 500), "{rule}");
+        assert_eq!(routes.len(), 1, "{rule}");
     }
+    // What cannot be written as a match has no route.
+    let translation = translated(&[
+        BASE,
+        &route("web", &format!("rules: [{{matches: [{{path: {{type: Glob, value: /a}}}}], {TO_ORDERS}}}]")),
+    ]);
+    assert!(routes(&translation).is_empty());
 }
 
 #[test]
@@ -300,11 +308,61 @@ fn a_route_that_the_gateway_refuses_is_left_out_and_says_so() {
     let first = translate(&cluster, &settings(), &mut Allocations::default());
     let all = first.document["routes"].as_array().unwrap();
     let name = all.iter().find(|route| route["match"]["path"] == "~(").unwrap()["name"].as_str().unwrap();
-    let refused = BTreeMap::from([(name.to_owned(), "unclosed group".to_owned())]);
-    let second = translate_without(&cluster, &settings(), &mut Allocations::default(), &refused);
-    assert_eq!(routes(&second), ["/** \"shop.orders.80\""]);
-    assert_eq!(condition(&second, "HTTPRoute", "bad", "Accepted"), ("False", "UnsupportedValue"));
-    assert_eq!(condition(&second, "HTTPRoute", "good", "Accepted"), ("True", "Accepted"));
+    // What it does may be wrong, or its match, which then is refused again.
+    for is_left_out in [false, true] {
+        let refusal = Refusal { why: "unclosed group".to_owned(), is_left_out };
+        let refusals = Refusals { routes: [(name.to_owned(), refusal)].into(), ..Refusals::default() };
+        let second = translate_without(&cluster, &settings(), &mut Allocations::default(), &refusals);
+        let mut all = routes(&second);
+        all.sort();
+        let with_error = if is_left_out { &[][..] } else { &["~( {\"status\":500}"] };
+        assert_eq!(all, [&["/** \"shop.orders.80\""], with_error].concat());
+        assert_eq!(condition(&second, "HTTPRoute", "bad", "Accepted"), ("False", "UnsupportedValue"));
+        assert_eq!(condition(&second, "HTTPRoute", "good", "Accepted"), ("True", "Accepted"));
+    }
+}
+
+/// Requests that another route with a wider path would get.
+#[test]
+fn requests_for_a_rule_that_is_not_supported_get_500() {
+    let filter = "filters: [{type: Unheard}]";
+    let bad = format!("matches: [{{path: {{value: /admin}}}}], {filter}, {TO_ORDERS}");
+    let whole = route("bad", &format!("rules: [{{{bad}}}]"));
+    let part = route("part", &format!("rules: [{{{bad}}}, {{matches: [{{path: {{value: /a}}}}], {TO_ORDERS}}}]"));
+    let all = translated(&[BASE, &whole]);
+    assert_eq!(routes(&all), ["/admin/** {\"status\":500}"]);
+    assert_eq!(condition(&all, "HTTPRoute", "bad", "Accepted"), ("False", "UnsupportedValue"));
+    let all = translated(&[BASE, &part]);
+    assert_eq!(routes(&all), ["/admin/** {\"status\":500}", "/a/** \"shop.orders.80\""]);
+    assert_eq!(condition(&all, "HTTPRoute", "part", "Accepted"), ("True", "Accepted"));
+    assert_eq!(condition(&all, "HTTPRoute", "part", "PartiallyInvalid"), ("True", "UnsupportedValue"));
+}
+
+#[test]
+fn a_port_that_cannot_be_opened_concerns_its_listener_only() {
+    let other = "kind: Gateway\nmetadata: {name: other, namespace: shop}\nspec: {gatewayClassName: weir, listeners: [{name: l, port: 5555, protocol: HTTP}]}\n";
+    let cluster = cluster(&[BASE, other]);
+    let mut allocations = Allocations::default();
+    let first = translate(&cluster, &settings(), &mut allocations);
+    let refusals =
+        Refusals { binds: [("shop/other/5555".to_owned(), "in use".to_owned())].into(), ..Refusals::default() };
+    let second = translate_without(&cluster, &settings(), &mut allocations, &refusals);
+    let count = |one: &Translation| one.document["listen"].as_array().unwrap().len();
+    assert_eq!(count(&second), count(&first) - 1);
+    let status =
+        |name: &str| &second.statuses.iter().find(|one| one.kind == "Gateway" && one.key.name == name).unwrap().status;
+    let accepted = &status("other")["listeners"][0]["conditions"][0];
+    assert_eq!((&accepted["status"], &accepted["reason"]), (&json!("False"), &json!("PortUnavailable")));
+    assert_eq!(condition(&second, "Gateway", "web", "Programmed"), ("True", "Programmed"));
+}
+
+/// The API server does not look at the numbers of ports of slices.
+#[test]
+fn a_port_that_no_port_has_is_none() {
+    for number in [-1, 0, 65536, i64::MAX] {
+        let port: EndpointPort = serde_json::from_value(json!({"name": "web", "port": number})).unwrap();
+        assert_eq!(port.port, None, "{number}");
+    }
 }
 
 #[test]

@@ -30,6 +30,7 @@ struct State {
     /// Requests in order: `METHOD path`.
     requests: Vec<String>,
     /// Kinds that there are not.
+    intruder: Option<(String, Value)>,
     unknown: Vec<String>,
 }
 
@@ -78,6 +79,11 @@ impl Server {
         state.history.push((path.to_owned(), version, event.clone()));
         let _ = self.events.send((path.to_owned(), version, event));
         CHANGED.notify_waiters();
+    }
+
+    /// Somebody else writes this status at the moment when one is written to the object.
+    pub(crate) fn intrude(&self, id: &str, status: Value) {
+        self.state().intruder = Some((id.to_owned(), status));
     }
 
     /// Forgets what happened: a watch can go on only from now.
@@ -146,7 +152,16 @@ impl Server {
             },
             "PATCH" => {
                 drop(state);
+                let intruder = self.state().intruder.take_if(|(who, _)| *who == id);
                 let mut object = self.get(&kind, &id);
+                if let Some((_, status)) = intruder {
+                    object["status"] = status;
+                    self.put(&kind, object);
+                    object = self.get(&kind, &id);
+                }
+                if object["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"] {
+                    return (409, json!({"code": 409, "message": "conflict"}));
+                }
                 object["status"] = body["status"].clone();
                 self.put(&kind, object);
                 (200, json!({}))

@@ -12,10 +12,9 @@ use kubernetes::client::{Access, ApiError, Client};
 use kubernetes::controller::{self, Follow, LeaseSettings, Refused};
 use kubernetes::objects::Key;
 use kubernetes::translate::{Addresses, Settings, Translation};
-use serde_json::Value;
 use weir::config::LoadError;
 use weir::observe::messages::Messages;
-use weir::server::managed::{Made, Managed};
+use weir::server::managed::{Made, Managed, Refusal};
 use weir::server::reload::Controller;
 use weir::server::{Options, Source};
 
@@ -108,17 +107,25 @@ struct Gateway(Arc<Controller>);
 
 impl Follow for Gateway {
     async fn apply(&self, translation: &Translation) -> Result<(), Refused> {
-        let (text, routes) = write(&translation.document);
-        let made = Made { text, files: translation.files.clone() };
+        let made = Made { document: translation.document.clone(), files: translation.files.clone() };
         let before = self.0.managed().map_or(0, Managed::settings_lines);
-        let result = self.0.manage(made, translation.endpoints.clone()).await;
-        result.map_err(|error| {
-            let mut refused = Refused { message: error.to_string(), routes: BTreeMap::new() };
-            if let LoadError::Invalid(problems) = &error {
-                for (line, message) in problems.lines() {
-                    if let Some(name) = routes.get(&line.saturating_sub(before)) {
-                        refused.routes.entry(name.clone()).or_insert(message);
+        let result = self.0.manage(made.clone(), translation.endpoints.clone()).await;
+        result.map_err(|refusal| {
+            let mut refused = Refused { message: refusal.to_string(), ..Refused::default() };
+            match refusal {
+                Refusal::Configuration(LoadError::Invalid(problems)) => {
+                    let names = made.text().1;
+                    for (line, message) in problems.lines() {
+                        if let Some(name) = names.get(&line.saturating_sub(before)) {
+                            refused.routes.entry(name.clone()).or_insert(message);
+                        }
                     }
+                }
+                Refusal::Configuration(_) => {}
+                Refusal::Listen { bind, why } => {
+                    let listen = translation.document["listen"].as_array().into_iter().flatten();
+                    let named = listen.filter(|item| item["bind"] == *bind).filter_map(|item| item["name"].as_str());
+                    refused.binds.extend(named.map(|name| (name.to_owned(), why.clone())));
                 }
             }
             refused
@@ -128,38 +135,4 @@ impl Follow for Gateway {
     fn set_endpoints(&self, endpoints: BTreeMap<String, Vec<SocketAddr>>) {
         self.0.set_endpoints(endpoints);
     }
-}
-
-/// The document as lines of a configuration, each entry on its own, and the names of routes by their lines.
-fn write(document: &Value) -> (String, BTreeMap<usize, String>) {
-    let mut lines = Vec::new();
-    let mut names = BTreeMap::new();
-    for key in ["listen", "upstreams", "routes"] {
-        match &document[key] {
-            Value::Array(items) if !items.is_empty() => {
-                lines.push(format!("{key}:"));
-                for item in items {
-                    lines.push(format!("- {}", text(item)));
-                    if key != "upstreams" {
-                        names.insert(lines.len(), item["name"].as_str().unwrap_or_default().to_owned());
-                    }
-                }
-            }
-            Value::Object(map) if !map.is_empty() => {
-                lines.push(format!("{key}:"));
-                lines.extend(
-                    map.iter().map(|(name, value)| format!("  {}: {}", Value::from(name.as_str()), text(value))),
-                );
-            }
-            Value::Array(_) => lines.push(format!("{key}: []")),
-            _ => {}
-        }
-    }
-    lines.push(String::new());
-    (lines.join("\n"), names)
-}
-
-/// JSON is YAML; only what would be a variable is not.
-fn text(value: &Value) -> String {
-    value.to_string().replace("${", "$${")
 }

@@ -5,6 +5,8 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
+use serde_json::{Value, json};
+
 use super::reload::Controller;
 use crate::config::{self, LoadError, Loaded};
 use crate::runtime::lock::lock;
@@ -13,12 +15,74 @@ use crate::runtime::lock::lock;
 pub type Drive = Box<dyn FnOnce(Arc<Controller>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
 /// What a controller made: `listen`, `upstreams` and `routes` as in a file, and the files that they name.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Made {
-    /// Lines of the configuration.
-    pub text: String,
-    /// Files that are not on the disk, by the paths that the text has for them.
-    pub files: BTreeMap<String, Vec<u8>>,
+    /// The configuration.
+    pub document: Arc<Value>,
+    /// Files that are not on the disk, by the paths that the document has for them.
+    pub files: Arc<BTreeMap<String, Vec<u8>>>,
+}
+
+impl Made {
+    /// Nothing yet.
+    pub fn nothing() -> Self {
+        Made { document: Arc::new(json!({"listen": [], "routes": []})), files: Arc::default() }
+    }
+
+    /// The document as lines of a file, each entry on its own, and the names of routes and listeners by their lines, from 1.
+    pub fn text(&self) -> (String, BTreeMap<usize, String>) {
+        let mut lines = Vec::new();
+        let mut names = BTreeMap::new();
+        for key in ["listen", "upstreams", "routes"] {
+            match &self.document[key] {
+                Value::Array(items) if !items.is_empty() => {
+                    lines.push(format!("{key}:"));
+                    for item in items {
+                        lines.push(format!("- {}", text(item)));
+                        names.insert(lines.len(), item["name"].as_str().unwrap_or_default().to_owned());
+                    }
+                }
+                Value::Object(map) if !map.is_empty() => {
+                    lines.push(format!("{key}:"));
+                    lines.extend(
+                        map.iter().map(|(name, value)| format!("  {}: {}", Value::from(name.as_str()), text(value))),
+                    );
+                }
+                Value::Array(_) => lines.push(format!("{key}: []")),
+                _ => {}
+            }
+        }
+        lines.push(String::new());
+        (lines.join("\n"), names)
+    }
+}
+
+/// JSON is YAML; only what would be a variable is not.
+fn text(value: &Value) -> String {
+    value.to_string().replace("${", "$${")
+}
+
+/// Why what a controller made is not in force.
+#[derive(Debug)]
+pub enum Refusal {
+    /// It is wrong.
+    Configuration(LoadError),
+    /// An address cannot be listened on.
+    Listen {
+        /// The address, as in `bind`.
+        bind: String,
+        /// Why not.
+        why: String,
+    },
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Configuration(error) => error.fmt(f),
+            Refusal::Listen { why, .. } => f.write_str(why),
+        }
+    }
 }
 
 /// The configuration that a controller makes, behind the settings that a file has.
@@ -35,8 +99,7 @@ struct State {
 impl Managed {
     /// A configuration of these settings without a listener, which `drive` makes more of.
     pub fn new(settings: String, drive: Drive) -> Self {
-        let made = Made { text: "listen: []\nroutes: []\n".to_owned(), files: BTreeMap::new() };
-        Managed(Arc::new(State { settings, made: Mutex::new(made), drive: Mutex::new(Some(drive)) }))
+        Managed(Arc::new(State { settings, made: Mutex::new(Made::nothing()), drive: Mutex::new(Some(drive)) }))
     }
 
     /// What is to be run, once.
@@ -59,14 +122,20 @@ impl Managed {
     /// # Errors
     /// What is wrong with it.
     pub fn load(&self) -> Result<Loaded, LoadError> {
-        let Made { text, files } = lock(&self.0.made).clone();
+        let made = lock(&self.0.made).clone();
         let settings = &self.0.settings;
-        let text = if settings.is_empty() || settings.ends_with('\n') {
-            format!("{settings}{text}")
-        } else {
-            format!("{settings}\n{text}")
+        let whole = || {
+            let end = if settings.is_empty() || settings.ends_with('\n') { "" } else { "\n" };
+            format!("{settings}{end}{}", made.text().0)
         };
-        config::load_managed("objects", &text, &config::process_environment, &files).map_err(LoadError::Invalid)
+        let loaded = config::load_managed(
+            "objects",
+            (settings, &made.document),
+            whole,
+            &config::process_environment,
+            &made.files,
+        );
+        loaded.map_err(LoadError::Invalid)
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use super::ServeError;
 use super::history::History;
 use super::listeners::{Change, Listeners};
-use super::managed::{Made, Managed};
+use super::managed::{Made, Managed, Refusal};
 use super::process::announce;
 use super::self_signed::SelfSigned;
 use super::state;
@@ -228,26 +228,41 @@ impl Controller {
     ///
     /// # Errors
     /// What is wrong with it; nothing has changed then.
-    pub async fn manage(&self, made: Made, endpoints: BTreeMap<String, Vec<SocketAddr>>) -> Result<(), LoadError> {
+    pub async fn manage(&self, made: Made, endpoints: BTreeMap<String, Vec<SocketAddr>>) -> Result<(), Refusal> {
         let Some(managed) = self.managed() else { return Ok(()) };
         let before = managed.replace(made);
-        // Before anything changes, for a message that says what is wrong with which route.
-        let reading = match self.read() {
+        // Before anything changes, for a message that says what is wrong with which route or listener.
+        let checked = self.read().map_err(Refusal::Configuration).and_then(|reading| {
+            self.can_listen(&reading.loaded.config.listen)?;
+            Ok(reading)
+        });
+        let reading = match checked {
             Ok(reading) => reading,
-            Err(error) => {
+            Err(refusal) => {
                 managed.replace(before);
-                return Err(error);
+                return Err(refusal);
             }
         };
         self.set_endpoints(endpoints);
         if let Err(error) = self.reload_from("objects of the cluster changed", || Ok(reading)).await {
             managed.replace(before);
             let error = std::io::Error::other(error.to_string());
-            return Err(LoadError::Unreadable { path: "the configuration made from objects".into(), error });
+            let path = "the configuration made from objects".into();
+            return Err(Refusal::Configuration(LoadError::Unreadable { path, error }));
         }
         self.shared.generation().upstreams.forget_endpoints();
         self.shared.allow_readiness();
         Ok(())
+    }
+
+    /// What is opened for this is closed again.
+    fn can_listen(&self, wanted: &[config::Listen]) -> Result<(), Refusal> {
+        let opened = self.listeners().open(wanted);
+        opened.map(drop).map_err(|(bind, error)| {
+            let bind = bind.to_string();
+            let why = ServeError::Listen { key: "listen", address: bind.clone(), error }.to_string();
+            Refusal::Listen { bind, why }
+        })
     }
 
     /// Reads the configuration again and puts it in force. The last good one stays on error.

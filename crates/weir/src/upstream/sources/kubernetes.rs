@@ -137,6 +137,7 @@ async fn follow_from(
                     followed.change(|slices| drop(slices.insert(slice.meta().name.clone(), slice)));
                 }
                 Event::Deleted(slice) => followed.change(|slices| drop(slices.remove(&slice.meta().name))),
+                Event::Unreadable(key) => followed.change(|slices| drop(slices.remove(&key.name))),
             }
             backoff.reset();
         };
@@ -186,7 +187,7 @@ fn endpoints<'s>(service: &KubernetesService, slices: impl Iterator<Item = &'s E
             EndpointPort::Number(number) => port.port == Some(*number),
             EndpointPort::Name(name) => port.name.as_deref() == Some(name),
         });
-        let Some(port) = wanted.and_then(|port| port.port).filter(|port| *port != 0) else {
+        let Some(port) = wanted.and_then(|port| port.port) else {
             if ready().next().is_some() {
                 other_ports.extend(slice.ports.iter().map(|port| match (port.name.as_deref(), port.port) {
                     (Some(name), Some(number)) if !name.is_empty() => format!("{name} ({number})"),
@@ -198,7 +199,7 @@ fn endpoints<'s>(service: &KubernetesService, slices: impl Iterator<Item = &'s E
         };
         has_port = true;
         for endpoint in ready() {
-            if let Some(ip) = endpoint.addresses.first().and_then(|address| address.parse().ok()) {
+            if let Some(ip) = endpoint.ip {
                 found.push(Endpoint { host: Host::Ip(ip), port, weight: NonZeroU32::MIN });
             }
         }
