@@ -186,7 +186,7 @@ mod tests {
         wrong["routes"][1]["match"]["path"] = "~(".into();
         for (settings, made) in [(SETTINGS, wrong), ("listen: []\n", made()), ("admin: [\n", made())] {
             let (loaded, was_written) = load(settings, &made);
-            let problems = loaded.err().expect("it is wrong");
+            let Err(problems) = loaded else { panic!("it is wrong") };
             assert!(was_written);
             assert!(problems.lines().all(|(line, _)| line >= 1) && problems.lines().count() > 0, "{problems}");
         }
