@@ -388,6 +388,18 @@ fn a_name_without_a_dot_is_answered_where_others_can_reach_the_listener() {
         admin.refused(403, "GET", target, &[]);
     }
     admin.refused(403, "POST", "/console/api/reload", &[]);
+    // So are actions.
+    for (method, target) in [
+        ("POST", "/reload"),
+        ("POST", "/cache/purge"),
+        ("DELETE", "/limits?key=a"),
+        ("POST", "/upstreams/u/targets/127.0.0.1:1/drain"),
+    ] {
+        admin.refused(403, method, target, &[]);
+    }
+    for target in ["/metrics", "/upstreams", "/config", "/limits"] {
+        assert_eq!(admin.ask("GET", target, &[]).status(), 200, "{target}");
+    }
 }
 
 #[test]

@@ -172,13 +172,20 @@ pub(super) async fn require_action(
     next.run(request).await
 }
 
-/// Lets pass programs that have the token, where there is one.
+/// Lets pass programs that have the token. Where there is none, whoever reaches the listener may look, and act from this machine only.
 pub(in crate::admin) async fn require_bearer(
     State(control): State<Arc<dyn Control>>,
+    Extension(local): Extension<LocalAddress>,
     request: Request,
     next: Next,
 ) -> Response {
-    let Some(token) = control.console().token else { return next.run(request).await };
+    let Some(token) = control.console().token else {
+        if request.method().is_safe() || local.0.ip().to_canonical().is_loopback() {
+            return next.run(request).await;
+        }
+        let detail = "Without `console.token` in the configuration, actions are taken over the loopback interface only.";
+        return problem::of(StatusCode::FORBIDDEN, detail).into_response();
+    };
     if has_bearer(request.headers(), &token) {
         return next.run(request).await;
     }
