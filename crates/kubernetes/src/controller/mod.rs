@@ -2,6 +2,7 @@
 
 mod lease;
 mod reflect;
+mod services;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -133,7 +134,7 @@ impl State {
                 );
                 return;
             }
-            writer.write(std::mem::take(&mut next.statuses));
+            writer.write(std::mem::take(&mut next.statuses), std::mem::take(&mut next.services));
             self.last = Some(next);
             self.has_new_statuses = false;
             return;

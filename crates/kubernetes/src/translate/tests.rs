@@ -1,5 +1,7 @@
 //! Objects as they are written, and what is made of them.
 
+mod services;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 

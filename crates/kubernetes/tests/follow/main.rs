@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 
 mod server;
+mod services;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -66,6 +67,14 @@ impl Told {
         routes.iter().map(|route| route["match"]["path"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
+    /// Listeners with the addresses that are bound.
+    fn binds(&self) -> Vec<String> {
+        let says = self.0.lock().unwrap();
+        let listen = says.document["listen"].as_array().cloned().unwrap_or_default();
+        let text = |item: &Value, key: &str| item[key].as_str().unwrap_or_default().to_owned();
+        listen.iter().map(|item| format!("{} {}", text(item, "name"), text(item, "bind"))).collect()
+    }
+
     fn endpoints(&self) -> Vec<SocketAddr> {
         self.0.lock().unwrap().endpoints.get("shop.orders.80").cloned().unwrap_or_default()
     }
@@ -116,12 +125,13 @@ async fn cluster() -> Server {
 }
 
 fn follow(server: &Server, lease: Option<&str>) -> (Told, JoinHandle<()>) {
+    follow_at(server, lease, Addresses::Bare("10.88.1.0/24".parse().unwrap()))
+}
+
+fn follow_at(server: &Server, lease: Option<&str>, addresses: Addresses) -> (Told, JoinHandle<()>) {
     let told = Told::default();
     let access = Access::of_url(&format!("http://127.0.0.1:{}", server.port), None, None).unwrap();
-    let settings = Settings {
-        controller: "weir.dev/gateway".to_owned(),
-        addresses: Addresses::Bare("10.88.1.0/24".parse().unwrap()),
-    };
+    let settings = Settings { controller: "weir.dev/gateway".to_owned(), addresses };
     let lease = lease.map(|identity| LeaseSettings { key: Key::new("weir", "weir"), identity: identity.to_owned() });
     let client = Client::new(access).unwrap();
     (told.clone(), tokio::spawn(controller::run(client, settings, lease, told)))

@@ -1,4 +1,4 @@
-//! An API server of a few lines: objects by path, lists in pages, watches with versions, bookmarks and 410, patches of statuses, one lease.
+//! An API server of a few lines: objects by path, lists in pages, watches with versions, bookmarks and 410, patches of statuses, one lease, applied and deleted Services.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -99,6 +99,11 @@ impl Server {
         self.state().objects.get(path).and_then(|of_kind| of_kind.get(id)).cloned().unwrap_or_default()
     }
 
+    /// Names of the objects of a kind, with their namespaces.
+    pub(crate) fn names(&self, path: &str) -> Vec<String> {
+        self.state().objects.get(path).map(|all| all.keys().cloned().collect()).unwrap_or_default()
+    }
+
     /// Requests whose line begins with this.
     pub(crate) fn count(&self, start: &str) -> usize {
         self.state().requests.iter().filter(|line| line.starts_with(start)).count()
@@ -144,6 +149,34 @@ impl Server {
                 Some(object) => (200, object.clone()),
                 None => (404, json!({"code": 404, "message": "not found"})),
             },
+            "PATCH" if query.contains("fieldManager=") => {
+                let known = state.objects.get(&kind).and_then(|of_kind| of_kind.get(&id));
+                let mut object = body.clone();
+                // What others wrote beside it stays.
+                if let Some(known) = known {
+                    object["status"] = known["status"].clone();
+                    object["metadata"]["uid"] = known["metadata"]["uid"].clone();
+                } else {
+                    object["metadata"]["uid"] = state.version.to_string().into();
+                }
+                drop(state);
+                self.put(&kind, object);
+                (200, self.get(&kind, &id))
+            }
+            "DELETE" => {
+                let uid = &body["preconditions"]["uid"];
+                let known = state.objects.get(&kind).and_then(|of_kind| of_kind.get(&id));
+                let status = match known {
+                    None => 404,
+                    Some(known) if known["metadata"]["uid"] != *uid => 409,
+                    Some(_) => 200,
+                };
+                drop(state);
+                if status == 200 {
+                    self.delete(&kind, &id);
+                }
+                (status, json!({"code": status, "message": ""}))
+            }
             "PATCH" => {
                 drop(state);
                 let mut object = self.get(&kind, &id);

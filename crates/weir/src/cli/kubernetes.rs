@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use ipnet::IpNet;
 use kubernetes::client::{Access, ApiError, Client};
 use kubernetes::controller::{self, Follow, LeaseSettings, Refused};
 use kubernetes::objects::Key;
-use kubernetes::translate::{Addresses, Settings, Translation};
+use kubernetes::translate::{Addresses, ServiceType, Services, Settings, Translation};
 use serde_json::Value;
 use weir::config::LoadError;
 use weir::observe::messages::Messages;
@@ -38,6 +38,15 @@ pub(crate) struct Kubernetes {
     /// First port of the shared address: each port of each Gateway has one of its own from there on.
     #[arg(long, value_name = "PORT", default_value_t = 20000, conflicts_with = "addresses")]
     first_port: u16,
+    /// Make a Service for each Gateway that leads to the pods with these labels, written NAME=VALUE,NAME=VALUE: those of Weir itself. Needs --lease where several processes run.
+    #[arg(long, value_name = "LABELS", value_parser = labels, conflicts_with = "addresses")]
+    services: Option<Labels>,
+    /// Type of these Services.
+    #[arg(long, value_name = "TYPE", value_enum, default_value_t, requires = "services")]
+    service_type: Type,
+    /// Namespace of the pods, where the Services are made; without it that of this pod.
+    #[arg(long, value_name = "NAMESPACE", requires = "services")]
+    namespace: Option<String>,
     /// URL of the API server; without it the environment and the service account of the pod say where it is.
     #[arg(long, value_name = "URL")]
     server: Option<String>,
@@ -47,10 +56,40 @@ pub(crate) struct Kubernetes {
     /// File with the token for the API server, with --server.
     #[arg(long, value_name = "FILE", requires = "server")]
     token: Option<PathBuf>,
-    /// Lease that decides which of several processes writes statuses, as NAMESPACE/NAME; without it each process writes them.
+    /// Lease that decides which of several processes writes statuses and Services, as NAMESPACE/NAME; without it each process writes them.
     #[arg(long, value_name = "LEASE")]
     lease: Option<String>,
 }
+
+/// Labels of pods.
+#[derive(Clone)]
+struct Labels(BTreeMap<String, String>);
+
+fn labels(text: &str) -> Result<Labels, String> {
+    let one = |pair: &str| match pair.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(format!("`{pair}` is not a label; write NAME=VALUE")),
+    };
+    text.split(',').map(one).collect::<Result<_, _>>().map(Labels)
+}
+
+/// How Services are reached.
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum Type {
+    /// From outside, by a load balancer
+    #[default]
+    #[value(name = "LoadBalancer")]
+    LoadBalancer,
+    /// At a port of every node
+    #[value(name = "NodePort")]
+    NodePort,
+    /// Inside of the cluster only
+    #[value(name = "ClusterIP")]
+    ClusterIp,
+}
+
+/// Where the kubelet writes the namespace of a pod.
+const NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 impl Kubernetes {
     pub(crate) fn run(self) -> ExitCode {
@@ -65,8 +104,9 @@ impl Kubernetes {
                 }
             },
         };
-        let (client, lease) = match self.client().and_then(|client| Ok((client, self.lease()?))) {
-            Ok(both) => both,
+        let made = self.client().and_then(|client| Ok((client, self.lease()?, self.services()?)));
+        let (client, lease, services) = match made {
+            Ok(made) => made,
             Err(error) => {
                 eprintln!("weir: {error}");
                 return ExitCode::from(BAD_CONFIGURATION);
@@ -74,7 +114,7 @@ impl Kubernetes {
         };
         let addresses = match self.addresses {
             Some(network) => Addresses::Bare(network),
-            None => Addresses::Shared { bind: self.bind, first_port: self.first_port },
+            None => Addresses::Shared { bind: self.bind, first_port: self.first_port, services },
         };
         let settings = Settings { controller: self.controller, addresses };
         let managed = Managed::new(
@@ -90,6 +130,27 @@ impl Kubernetes {
             None => Access::of_pod(|name| std::env::var(name).ok())?,
         };
         Client::new(access)
+    }
+
+    fn services(&self) -> Result<Option<Services>, ApiError> {
+        let Some(Labels(pods)) = &self.services else { return Ok(None) };
+        let namespace = match &self.namespace {
+            Some(namespace) => namespace.clone(),
+            None => std::fs::read_to_string(NAMESPACE)
+                .map_err(|_| {
+                    ApiError::Request(
+                        "this is not a pod of a cluster; name the namespace of the pods with --namespace".to_owned(),
+                    )
+                })?
+                .trim()
+                .to_owned(),
+        };
+        let kind = match self.service_type {
+            Type::LoadBalancer => ServiceType::LoadBalancer,
+            Type::NodePort => ServiceType::NodePort,
+            Type::ClusterIp => ServiceType::ClusterIp,
+        };
+        Ok(Some(Services { namespace, pods: pods.clone(), kind }))
     }
 
     fn lease(&self) -> Result<Option<LeaseSettings>, ApiError> {
