@@ -31,6 +31,8 @@ pub struct Cluster {
     pub secrets: Store<Secret>,
     /// Namespaces.
     pub namespaces: Store<Namespace>,
+    /// Release of the custom resources, such as `v1.6.3`, where it could be read.
+    pub release: Option<String>,
 }
 
 impl Cluster {

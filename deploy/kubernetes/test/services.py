@@ -87,6 +87,11 @@ def statuses():
     return {found["metadata"]["name"]: one(found) for found in call("GET", GATEWAYS)["items"]}
 
 
+def class_conditions():
+    status = call("GET", f"{GATEWAY_API}/gatewayclasses/weir").get("status", {})
+    return {(one["type"], one["status"]) for one in status.get("conditions", [])}
+
+
 def create_gateway(name, *ports):
     listeners = [{"name": f"p{port}", "port": port, "protocol": "HTTP"} for port in ports]
     spec = {
@@ -111,6 +116,8 @@ def start(number, rendered):
 def run(rendered, replicas):
     first = start(11, rendered)
     replicas.append(first)
+    wanted = {("Accepted", "True"), ("SupportedVersion", "True")}
+    until("the class supports this release", lambda: class_conditions() == wanted)
     create_gateway("web", 80, 8080)
     until("a Gateway has a Service", lambda: services() == {"web": {80: 20000, 8080: 20001}})
     made = service("web")

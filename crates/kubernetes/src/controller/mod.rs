@@ -1,5 +1,6 @@
 //! The loop: objects change, the configuration follows, the leader writes statuses.
 
+mod bundle;
 mod lease;
 mod reflect;
 mod services;
@@ -50,6 +51,7 @@ pub struct Refused {
 pub async fn run(client: Client, settings: Settings, lease: Option<LeaseSettings>, gateway: impl Follow) {
     let (sender, mut changes) = mpsc::unbounded_channel();
     let kinds = reflect::start(&client, &sender);
+    bundle::start(&client, &sender);
     let leader = Leader::start(client.clone(), lease);
     let writer = Writer::start(client, leader);
     let mut state = State::default();

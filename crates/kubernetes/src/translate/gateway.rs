@@ -39,6 +39,9 @@ const FEATURES: [&str; 21] = [
 /// Further ones; apart, as the list is sorted when it is written.
 const MORE_FEATURES: [&str; 3] = ["HTTPRouteParentRefPort", "HTTPRouteRequestTimeout", "HTTPRouteNamedRouteRule"];
 
+/// What the releases of custom resources begin with that the conformance suite was run with.
+const TESTED: &str = "v1.6.";
+
 /// A gateway of a class that is served.
 pub(super) struct GatewayState {
     pub(super) object: Arc<Gateway>,
@@ -82,6 +85,15 @@ pub(super) fn classes(world: &World<'_>) -> Vec<StatusPatch> {
             None => Condition::holds("Accepted", "Accepted"),
             Some(_) => Condition::fails("Accepted", "InvalidParameters", "classes of Weir take no parameters"),
         };
+        let mut conditions = vec![accepted];
+        if let Some(release) = &world.cluster.release {
+            conditions.push(if release.starts_with(TESTED) {
+                Condition::holds("SupportedVersion", "SupportedVersion")
+            } else {
+                let message = format!("the custom resources are those of {release}; Weir is tested with {TESTED}x");
+                Condition::fails("SupportedVersion", "UnsupportedVersion", message)
+            });
+        }
         let mut features: Vec<&str> = FEATURES.iter().chain(&MORE_FEATURES).copied().collect();
         features.sort_unstable();
         let features: Vec<Value> = features.into_iter().map(|name| json!({"name": name})).collect();
@@ -90,7 +102,7 @@ pub(super) fn classes(world: &World<'_>) -> Vec<StatusPatch> {
             kind: GatewayClass::KIND,
             key: class.key(),
             status: json!({
-                "conditions": values(&[accepted], class.metadata.generation),
+                "conditions": values(&conditions, class.metadata.generation),
                 "supportedFeatures": features,
             }),
             seen: class.status.clone(),

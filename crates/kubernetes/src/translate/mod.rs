@@ -3,6 +3,7 @@
 mod action;
 mod backend;
 mod duration;
+mod filter;
 mod gateway;
 mod hosts;
 mod listener;

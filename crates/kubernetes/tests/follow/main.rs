@@ -189,6 +189,20 @@ async fn a_status_that_another_replaced_is_written_again() {
 }
 
 #[tokio::test]
+async fn the_class_says_which_release_of_the_kinds_is_there() {
+    let server = cluster().await;
+    let release = json!({"gateway.networking.k8s.io/bundle-version": "v1.5.0"});
+    let mut definition = object("gatewayclasses.gateway.networking.k8s.io", "", json!({}));
+    definition["metadata"]["annotations"] = release;
+    server.put("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition);
+    let (_told, _task) = follow(&server, None);
+    until("the condition", || {
+        server.get(&gateway_api("gatewayclasses"), "/weir")["status"]["conditions"][1]["reason"] == "UnsupportedVersion"
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn endpoints_change_targets_only() {
     let server = cluster().await;
     let (told, _task) = follow(&server, None);

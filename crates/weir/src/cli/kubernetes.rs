@@ -76,14 +76,11 @@ fn labels(text: &str) -> Result<Labels, String> {
 /// How Services are reached.
 #[derive(Clone, Copy, Default, ValueEnum)]
 enum Type {
-    /// From outside, by a load balancer
     #[default]
     #[value(name = "LoadBalancer")]
     LoadBalancer,
-    /// At a port of every node
     #[value(name = "NodePort")]
     NodePort,
-    /// Inside of the cluster only
     #[value(name = "ClusterIP")]
     ClusterIp,
 }
