@@ -21,6 +21,9 @@ const GATEWAY: &str = "weir.dev/gateway";
 /// Hash of what was applied: what others change beside it is left as it is.
 const APPLIED: &str = "weir.dev/applied";
 
+/// Connections to targets get ports from here on, by the kernel's usual setting: listeners only have them when there are no others.
+const EPHEMERAL: u16 = 32768;
+
 /// Addresses that a gateway's status can have.
 const MOST_ADDRESSES: usize = 16;
 
@@ -157,7 +160,9 @@ pub(super) fn port(world: &World<'_>, allocations: &mut Allocations, key: &(Key,
         let Allocations { ports, proposed, last_port, .. } = allocations;
         let taken: BTreeSet<u16> = ports.values().chain(proposed.values()).copied().collect();
         let next = last_port.saturating_add(1).max(first_port);
-        if let Some(free) = (next..=u16::MAX).chain(first_port..next).find(|port| !taken.contains(port)) {
+        let rest = first_port.max(EPHEMERAL)..=u16::MAX;
+        let free = (next..EPHEMERAL).chain(first_port..next.min(EPHEMERAL)).chain(rest);
+        if let Some(free) = free.into_iter().find(|port| !taken.contains(port)) {
             allocations.last_port = free;
             allocations.proposed.insert(key.clone(), free);
         }

@@ -195,6 +195,21 @@ fn a_port_that_became_free_is_the_last_to_be_used_again() {
 }
 
 #[test]
+fn ports_of_connections_are_used_when_there_are_no_others() {
+    let gateways: Vec<u16> = (1..=4).collect();
+    let cluster = cluster(&[&BASE.replace("# status of web", ""), &gateway("many", &ports(&gateways))]);
+    let mut settings = balanced();
+    let Addresses::Shared { first_port, .. } = &mut settings.addresses else { unreachable!() };
+    *first_port = 32765;
+    let mut allocations = Allocations { last_port: 32766, ..Allocations::default() };
+    let translation = translate(&cluster, &settings, &mut allocations);
+    let targets = applied(&translation).into_iter().flat_map(|one| one["spec"]["ports"].as_array().unwrap());
+    let mut targets: Vec<u64> = targets.map(|port| port["targetPort"].as_u64().unwrap()).collect();
+    targets.sort_unstable();
+    assert_eq!(targets, [32765, 32766, 32767, 32768, 32769]);
+}
+
+#[test]
 fn a_service_that_somebody_deleted_or_changed_is_written_as_it_was() {
     let mut cluster = cluster(&[BASE, &gateway("older", &ports(&[80]))]);
     cluster.gateways.remove(&Key::new("shop", "older"));
