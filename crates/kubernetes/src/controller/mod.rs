@@ -53,7 +53,7 @@ pub async fn run(client: Client, settings: Settings, lease: Option<LeaseSettings
     let kinds = reflect::start(&client, &sender);
     bundle::start(&client, &sender);
     let leader = Leader::start(client.clone(), lease);
-    let writer = Writer::start(client, leader);
+    let writer = Writer::start(client, leader, sender.clone());
     let mut state = State::default();
     let mut listed = BTreeSet::new();
     let mut again = tokio::time::interval(AGAIN);

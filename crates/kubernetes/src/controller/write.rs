@@ -7,9 +7,11 @@ use http::Method;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 
 use super::lease::Leader;
+use super::reflect::Change;
 use super::services::ServiceWriter;
 use crate::client::Client;
 use crate::objects::Key;
@@ -30,9 +32,9 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(client: Client, leader: Leader) -> Self {
+    pub(super) fn start(client: Client, leader: Leader, changes: UnboundedSender<Change>) -> Self {
         let (wanted, receiver) = watch::channel(Arc::default());
-        tokio::spawn(run(client, leader, receiver));
+        tokio::spawn(run(client, leader, receiver, ServiceWriter::new(changes)));
         Writer { wanted }
     }
 
@@ -47,11 +49,15 @@ impl Writer {
     }
 }
 
-async fn run(client: Client, mut leader: Leader, mut wanted: watch::Receiver<Arc<Wanted>>) {
+async fn run(
+    client: Client,
+    mut leader: Leader,
+    mut wanted: watch::Receiver<Arc<Wanted>>,
+    mut services: ServiceWriter,
+) {
     // What was written last, and what was there before: the object as it is seen may lag behind. One that is seen in a third state was written by
     // others meanwhile.
     let mut written: BTreeMap<Id, (Value, Value)> = BTreeMap::new();
-    let mut services = ServiceWriter::default();
     loop {
         tokio::select! {
             changed = wanted.changed() => if changed.is_err() { return },
@@ -59,7 +65,7 @@ async fn run(client: Client, mut leader: Leader, mut wanted: watch::Receiver<Arc
         }
         if !leader.leads() {
             written.clear();
-            services = ServiceWriter::default();
+            services.forget();
             continue;
         }
         let now_wanted = wanted.borrow_and_update().clone();

@@ -178,7 +178,10 @@ pub(super) fn of_gateway<'w>(world: &World<'w>, gateway: &Key) -> Result<&'w Ser
     let namespace = settings(world).map_or("", |(services, _)| &services.namespace);
     let key = Key::new(namespace, &names::service(&world.settings.controller, gateway));
     match world.cluster.services.get(&key) {
-        None => Err(format!("the Service {key} does not exist yet")),
+        None => Err(match world.cluster.refused_services.get(&key) {
+            None => format!("the Service {key} does not exist yet"),
+            Some(why) => format!("the Service {key} cannot be written: {why}"),
+        }),
         Some(service) if is_of(world, service, gateway) => Ok(service),
         Some(_) => Err(format!("the Service {key} was not made by this controller")),
     }

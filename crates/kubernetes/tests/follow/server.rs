@@ -31,6 +31,8 @@ struct State {
     requests: Vec<String>,
     /// Kinds that there are not.
     unknown: Vec<String>,
+    /// Whether nothing may be applied.
+    is_read_only: bool,
 }
 
 impl Server {
@@ -94,6 +96,11 @@ impl Server {
         self.state().unknown.push(path.to_owned());
     }
 
+    /// Whether everything that is applied is refused.
+    pub(crate) fn refuse_applies(&self, is_read_only: bool) {
+        self.state().is_read_only = is_read_only;
+    }
+
     /// An object as it is.
     pub(crate) fn get(&self, path: &str, id: &str) -> Value {
         self.state().objects.get(path).and_then(|of_kind| of_kind.get(id)).cloned().unwrap_or_default()
@@ -149,6 +156,9 @@ impl Server {
                 Some(object) => (200, object.clone()),
                 None => (404, json!({"code": 404, "message": "not found"})),
             },
+            "PATCH" if query.contains("fieldManager=") && state.is_read_only => {
+                (403, json!({"kind": "Status", "code": 403, "message": "exceeded quota"}))
+            }
             "PATCH" if query.contains("fieldManager=") => {
                 let known = state.objects.get(&kind).and_then(|of_kind| of_kind.get(&id));
                 let mut object = body.clone();

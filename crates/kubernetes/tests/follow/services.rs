@@ -55,6 +55,19 @@ async fn a_gateway_has_a_service_until_it_is_deleted() {
 }
 
 #[tokio::test]
+async fn a_gateway_says_why_its_service_cannot_be_written() {
+    let server = cluster().await;
+    server.refuse_applies(true);
+    let (told, _task) = with_services(&server, None);
+    let says = || server.get(&gateway_api("gateways"), "shop/web")["status"]["conditions"][1]["message"].to_string();
+    until("the reason", || says().contains("exceeded quota")).await;
+    assert!(told.binds().is_empty());
+    server.refuse_applies(false);
+    until("the listener", || told.binds() == ["shop/web/80 0.0.0.0:20000"]).await;
+    until("another reason", || says().contains("no address of a load balancer yet")).await;
+}
+
+#[tokio::test]
 async fn what_happened_while_no_process_ran_is_made_up_for() {
     let server = cluster().await;
     server.put(&gateway_api("gateways"), gateway("second"));
