@@ -221,3 +221,19 @@ fn write(document: &Value) -> (String, BTreeMap<usize, String>) {
 fn text(value: &Value) -> String {
     value.to_string().replace("${", "$${")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::labels;
+
+    #[test]
+    fn labels_are_pairs() {
+        let read = |text: &str| labels(text).map(|labels| labels.0.into_iter().collect::<Vec<_>>()).ok();
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(
+            read("app.kubernetes.io/name=weir,app=edge"),
+            Some(vec![pair("app", "edge"), pair("app.kubernetes.io/name", "weir")])
+        );
+        assert_eq!((read(""), read("app"), read("=a"), read("a=b,"), read("a=")), (None, None, None, None, None));
+    }
+}
