@@ -76,9 +76,9 @@ async fn what_happened_while_no_process_ran_is_made_up_for() {
     let before = told.binds();
     task.abort();
     server.delete(&gateway_api("gateways"), "shop/second");
-    server.put(&gateway_api("gateways"), gateway("a"));
+    server.put(&gateway_api("gateways"), gateway("z"));
     let (told, _task) = with_services(&server, None);
-    until("one Service less, one more", || services(&server).keys().eq(["shop/a", "shop/web"])).await;
+    until("one Service less, one more", || services(&server).keys().eq(["shop/web", "shop/z"])).await;
     until("two listeners", || told.binds().len() == 2).await;
     assert!(told.binds().contains(&before[1]), "{:?} {before:?}", told.binds());
 }

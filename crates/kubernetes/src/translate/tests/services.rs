@@ -257,7 +257,7 @@ fn the_service_of_a_gateway_that_was_deleted_is_deleted_and_no_other() {
     cluster.gateways.remove(&Key::new("shop", "web"));
     assert_eq!(deleted(&cluster), [("shop/web".to_owned(), None)]);
     change(&mut cluster, |service| {
-        drop(service.metadata.annotations.insert("weir.dev/controller".to_owned(), "a/b".to_owned()))
+        service.metadata.annotations.insert("weir.dev/controller".to_owned(), "a/b".to_owned());
     });
     assert_eq!(deleted(&cluster), [], "it is of another controller");
 }
