@@ -120,7 +120,7 @@ scrub_environment() {
   local name
   for name in $(compgen -e); do
     case $name in
-      STRICT | SUITE_PROFILE | PAGES_LONG | PATH | HOME | USER | LOGNAME | SHELL | TERM | PWD | OLDPWD | SHLVL | _ | TMPDIR | CI | GITHUB_ACTIONS | RUNNER_* | XDG_CACHE_HOME) ;;
+      STRICT | SUITE_PROFILE | WEIR_UPDATE | PAGES_LONG | PATH | HOME | USER | LOGNAME | SHELL | TERM | PWD | OLDPWD | SHLVL | _ | TMPDIR | CI | GITHUB_ACTIONS | RUNNER_* | XDG_CACHE_HOME) ;;
       RUST_LOG) unset "$name" ;;
       WEIR_CACHE | WEIR_BUILD | CARGO | CARGO_* | RUST* | GO* | CGO_* | CC | CXX | CFLAGS | LDFLAGS | SDKROOT | PKG_CONFIG* | NIX_*) ;;
       NPM_* | npm_* | NODE_EXTRA_CA_CERTS | PIP_* | UV_* | PYENV_* | JAVA_HOME | MAVEN_* | GAUGE_* | PROPTEST_*) ;;
@@ -170,6 +170,20 @@ need_cargo_tool() {
     die "cargo install $1 $2 failed"
   touch "$dir/.$1-$2"
   rm -rf "$WEIR_CACHE/target-tools"
+}
+
+# need_chart_tool: prints the path of the reader of Helm charts, deploy/helm/tool, built once into the cache.
+need_chart_tool() {
+  local tool
+  need_program go "Go 1.26 or newer builds the reader of charts."
+  tool=$WEIR_CACHE/tools/chart-$(cat deploy/helm/tool/main.go deploy/helm/tool/go.sum | checksum /dev/stdin | cut -c1-12)
+  if [ ! -x "$tool" ]; then
+    say "building the reader of charts (once)" >&2
+    mkdir -p "$WEIR_CACHE/tools"
+    (cd deploy/helm/tool && CGO_ENABLED=0 go build -mod=readonly -trimpath -o "$tool.part" .) >&2 || die "deploy/helm/tool does not build"
+    mv "$tool.part" "$tool"
+  fi
+  printf '%s\n' "$tool"
 }
 
 # need_go_programs DIR PACKAGE...: programs of other modules, as the module in DIR pins them, or the programs of that module itself; built once

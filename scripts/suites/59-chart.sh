@@ -4,14 +4,7 @@
 source "$(dirname "$0")/../suite.sh"
 suite=chart
 source "$root/scripts/lib-services.sh"
-need_program go "Go 1.26 or newer builds the reader of charts."
-tool=$WEIR_CACHE/tools/chart-$(cat deploy/helm/tool/main.go deploy/helm/tool/go.sum | checksum /dev/stdin | cut -c1-12)
-if [ ! -x "$tool" ]; then
-  say "building the reader of charts (once)"
-  mkdir -p "$WEIR_CACHE/tools"
-  (cd deploy/helm/tool && CGO_ENABLED=0 go build -mod=readonly -trimpath -o "$tool.part" .) || die "deploy/helm/tool does not build"
-  mv "$tool.part" "$tool"
-fi
+tool=$(need_chart_tool)
 need openssl
 need_weir
 chart=deploy/helm/weir tests=deploy/helm/tests
@@ -25,9 +18,10 @@ same_as_committed() {
   diff -u "$2" "$tmp/rendered.yaml"
 }
 
-# valid_configuration VALUES: the configuration of the ConfigMap is one that Weir starts with.
+# valid_configuration VALUES: the configuration of the ConfigMap is one that Weir starts with, with listeners and routes that objects may say.
 valid_configuration() {
   render "$1" | python3 deploy/helm/normal.py --configuration >"$tmp/weir.yaml" || return 1
+  ! grep -q '^mode: gateway$' "$1" || printf '%s\n' 'listen: 127.0.0.1:20000' 'routes: [{match: {path: /*}, respond: {status: 404}}]' >>"$tmp/weir.yaml"
   sed -i "s#/etc/weir-tls#$tmp/tls#" "$tmp/weir.yaml"
   GATEWAY_TOKEN=secret "$weir" check "$tmp/weir.yaml"
 }
@@ -42,6 +36,39 @@ for values in "$tests"/*.values.yaml; do
   one "$name-rendered" same_as_committed "$values" "$tests/$name.rendered.yaml"
   one "$name-configuration" valid_configuration "$values"
 done
+# same_rules: the roles of the chart allow what deploy/kubernetes/rbac.yaml does.
+same_rules() {
+  render "$tests/gateway.values.yaml" | python3 deploy/helm/normal.py --rules | sed 's/shop-weir/weir/' >"$tmp/chart.rules"
+  python3 deploy/helm/normal.py --rules <deploy/kubernetes/rbac.yaml | diff -u - "$tmp/chart.rules"
+}
+one same-rules-as-rbac same_rules
+# rendered VALUES WORDS KEY=VALUE...: what is rendered has these words in one line, with the values of the file and these.
+rendered() {
+  local values=$1 words=$2
+  shift 2
+  "$tool" template "$chart" "$values" "$@" >"$tmp/out.yaml" || return 1
+  grep -qF -- "$words" "$tmp/out.yaml" || { say "nothing rendered has: $words"; return 1; }
+}
+while read -r grace given; do
+  # shellcheck disable=SC2086 # words of an option
+  one "grace-$grace" rendered "$tests/defaults.values.yaml" "terminationGracePeriodSeconds: $grace" $given
+done <<'GRACE'
+45 config.server.drain=30s
+75 config.server.drain=1m
+17 config.server.drain=1500ms
+7215 config.server.drain=2h
+60 config.server.drain=30s config.server.drain_delay=15s
+40 preStopSleep=0
+36 terminationGracePeriodSeconds=36
+90 config.server.drain=none terminationGracePeriodSeconds=90
+GRACE
+# With nobody named, no rule of the NetworkPolicy lets anybody but the node reach the admin listener.
+admin_is_closed() {
+  "$tool" template "$chart" "$tests/$1.values.yaml" networkPolicy.enabled=true | sed -n '/^kind: NetworkPolicy$/,/^---$/p' >"$tmp/policy"
+  grep -q "$2" "$tmp/policy" && ! grep -q 9901 "$tmp/policy"
+}
+one admin-is-closed admin_is_closed defaults 8080
+one admin-is-closed-gateway admin_is_closed gateway 'port: 20000, endPort: 65535'
 # The files that are rendered are those of deploy/.
 one rules-are-current diff deploy/prometheus/rules.yaml "$chart/files/rules.yaml"
 for dashboard in deploy/grafana/weir-*.json; do
@@ -57,6 +84,14 @@ digest image.digest=sha256:abc
 replica replica=3
 config.admin_is_set_by_the_chart config.admin=0.0.0.0:1
 mode mode=ingress
+terminationGracePeriodSeconds_has_to_be_above_35 terminationGracePeriodSeconds=35
+set_terminationGracePeriodSeconds config.server.drain=none
+gateway.settings.listen_is_what mode=gateway gateway.settings.listen=0.0.0.0:1
+gateway.settings.admin_is_set_by_the_chart mode=gateway gateway.settings.admin=0.0.0.0:1
+admin.port_has_to_be_below mode=gateway admin.port=20000
+redis.url_has_no_effect mode=gateway redis.url=redis://a:1
+serviceType gateway.serviceType=ExternalName
+controller gateway.controller=weir
 REFUSED
 count_line "$passed" "$failed" "$skipped"
 exit "$code"

@@ -31,6 +31,10 @@ pub struct Cluster {
     pub secrets: Store<Secret>,
     /// Namespaces.
     pub namespaces: Store<Namespace>,
+    /// Services of gateways that the API server refuses, with what it says.
+    pub refused_services: BTreeMap<Key, String>,
+    /// Release of the custom resources, such as `v1.6.3`, where it could be read.
+    pub release: Option<String>,
 }
 
 impl Cluster {

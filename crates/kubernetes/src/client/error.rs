@@ -42,7 +42,7 @@ impl ApiError {
     }
 
     /// Whether it is a response, so that the connection is as good as before.
-    pub(super) fn is_response(&self) -> bool {
+    pub(crate) fn is_response(&self) -> bool {
         matches!(self, ApiError::Status { .. })
     }
 

@@ -1,7 +1,9 @@
 //! The loop: objects change, the configuration follows, the leader writes statuses.
 
+mod bundle;
 mod lease;
 mod reflect;
+mod services;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,8 +56,9 @@ pub struct Refused {
 pub async fn run(client: Client, settings: Settings, lease: Option<LeaseSettings>, gateway: impl Follow) {
     let (sender, mut changes) = mpsc::unbounded_channel();
     let kinds = reflect::start(&client, &sender);
+    bundle::start(&client, &sender);
     let leader = Leader::start(client.clone(), lease);
-    let writer = Writer::start(client, leader);
+    let writer = Writer::start(client, leader, sender.clone());
     let mut state = State::default();
     let mut listed = BTreeSet::new();
     let mut again = tokio::time::interval(AGAIN);
@@ -160,7 +163,7 @@ impl State {
                 );
                 return;
             }
-            writer.write(std::mem::take(&mut next.statuses));
+            writer.write(std::mem::take(&mut next.statuses), std::mem::take(&mut next.services));
             self.last = Some(next);
             self.has_new_statuses = false;
             self.retry.after(refusals.binds.is_empty());

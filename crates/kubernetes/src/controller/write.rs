@@ -1,4 +1,4 @@
-//! Writes statuses, while this process leads.
+//! Writes Services and statuses, while this process leads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,30 +7,40 @@ use http::Method;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 
 use super::lease::Leader;
+use super::reflect::Change;
+use super::services::ServiceWriter;
 use crate::client::{ApiError, Client};
 use crate::objects::{Key, Status};
-use crate::translate::StatusPatch;
+use crate::translate::{ServiceWrite, StatusPatch};
 
 type Id = (&'static str, Key);
 
-/// Writes statuses beside everything else: the newest of each object.
+/// What is to be written.
+#[derive(Default)]
+struct Wanted {
+    statuses: Vec<StatusPatch>,
+    services: Vec<ServiceWrite>,
+}
+
+/// Writes beside everything else: the newest of each object.
 pub(super) struct Writer {
-    wanted: watch::Sender<Arc<Vec<StatusPatch>>>,
+    wanted: watch::Sender<Arc<Wanted>>,
 }
 
 impl Writer {
-    pub(super) fn start(client: Client, leader: Leader) -> Self {
+    pub(super) fn start(client: Client, leader: Leader, changes: UnboundedSender<Change>) -> Self {
         let (wanted, receiver) = watch::channel(Arc::default());
-        tokio::spawn(run(client, leader, receiver));
+        tokio::spawn(run(client, leader, receiver, ServiceWriter::new(changes)));
         Writer { wanted }
     }
 
-    /// These are the statuses from now on.
-    pub(super) fn write(&self, statuses: Vec<StatusPatch>) {
-        self.wanted.send_replace(Arc::new(statuses));
+    /// These are the statuses, and the Services that are not what they should be, from now on.
+    pub(super) fn write(&self, statuses: Vec<StatusPatch>, services: Vec<ServiceWrite>) {
+        self.wanted.send_replace(Arc::new(Wanted { statuses, services }));
     }
 
     /// Tries again what could not be written.
@@ -39,7 +49,12 @@ impl Writer {
     }
 }
 
-async fn run(client: Client, mut leader: Leader, mut wanted: watch::Receiver<Arc<Vec<StatusPatch>>>) {
+async fn run(
+    client: Client,
+    mut leader: Leader,
+    mut wanted: watch::Receiver<Arc<Wanted>>,
+    mut services: ServiceWriter,
+) {
     // What was written last, and what was there before: the object as it is seen may lag behind. One that is seen in a third state was written by
     // others meanwhile.
     let mut written: BTreeMap<Id, (Value, Status)> = BTreeMap::new();
@@ -50,10 +65,13 @@ async fn run(client: Client, mut leader: Leader, mut wanted: watch::Receiver<Arc
         }
         if !leader.leads() {
             written.clear();
+            services.forget();
             continue;
         }
-        let statuses = wanted.borrow_and_update().clone();
-        for patch in &*statuses {
+        let now_wanted = wanted.borrow_and_update().clone();
+        // Before the statuses: what they say of addresses comes from the Services, and there may be thousands of them.
+        services.write(&client, &leader, &now_wanted.services).await;
+        for patch in &now_wanted.statuses {
             let now = OffsetDateTime::now_utc();
             let now = now.replace_nanosecond(0).unwrap_or(now).format(&Rfc3339).unwrap_or_default();
             let id = (patch.kind, patch.key.clone());

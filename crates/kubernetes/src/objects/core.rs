@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{Meta, object};
 
@@ -23,6 +24,8 @@ pub struct Service {
     pub metadata: Meta,
     /// `spec`.
     pub spec: ServiceSpec,
+    /// `status`.
+    pub status: ServiceStatus,
 }
 
 /// `spec` of a service.
@@ -34,6 +37,37 @@ pub struct ServiceSpec {
     pub kind: String,
     /// Ports.
     pub ports: Vec<ServicePort>,
+    /// Labels of its pods.
+    pub selector: BTreeMap<String, String>,
+    /// Its addresses inside of the cluster.
+    #[serde(rename = "clusterIPs")]
+    pub cluster_ips: Vec<String>,
+}
+
+/// `status` of a service.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ServiceStatus {
+    /// What a load balancer gave it.
+    pub load_balancer: LoadBalancer,
+}
+
+/// What a load balancer gave a service.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct LoadBalancer {
+    /// Where it is reached from outside.
+    pub ingress: Vec<Ingress>,
+}
+
+/// An address or a host of a load balancer.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Ingress {
+    /// Address.
+    pub ip: Option<String>,
+    /// Host.
+    pub hostname: Option<String>,
 }
 
 /// A port of a service.
@@ -44,6 +78,8 @@ pub struct ServicePort {
     pub name: String,
     /// Number.
     pub port: u16,
+    /// Port of its pods: a number, or the name that pods give it.
+    pub target_port: Value,
     /// What is spoken there, such as `kubernetes.io/h2c`.
     pub app_protocol: Option<String>,
 }

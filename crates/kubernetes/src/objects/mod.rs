@@ -37,8 +37,20 @@ pub struct Meta {
     pub deletion_timestamp: Option<String>,
     /// Labels.
     pub labels: BTreeMap<String, String>,
+    /// Those annotations that Weir writes; others may be large, and change without any effect on what is served.
+    #[serde(deserialize_with = "of_weir")]
+    pub annotations: BTreeMap<String, String>,
     /// Never given twice.
     pub uid: String,
+}
+
+/// What the names of annotations of Weir begin with.
+pub const WEIR_PREFIX: &str = "weir.dev/";
+
+fn of_weir<'de, D: serde::Deserializer<'de>>(d: D) -> Result<BTreeMap<String, String>, D::Error> {
+    let mut all: BTreeMap<String, String> = Option::deserialize(d)?.unwrap_or_default();
+    all.retain(|name, _| name.starts_with(WEIR_PREFIX));
+    Ok(all)
 }
 
 impl Meta {

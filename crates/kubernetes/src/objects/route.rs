@@ -181,6 +181,36 @@ pub struct Filter {
     pub url_rewrite: Option<UrlRewrite>,
     /// Cross-origin rules.
     pub cors: Option<Cors>,
+    /// Copies of requests.
+    pub request_mirror: Option<RequestMirror>,
+}
+
+/// Copies of requests to another backend.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct RequestMirror {
+    /// The backend.
+    pub backend_ref: BackendRef,
+    /// Share of requests in per cent; all without it.
+    pub percent: Option<u32>,
+    /// Share of requests.
+    pub fraction: Option<Fraction>,
+}
+
+/// A part of a whole.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Fraction {
+    /// How many.
+    pub numerator: u32,
+    /// Of how many.
+    pub denominator: u32,
+}
+
+impl Default for Fraction {
+    fn default() -> Self {
+        Fraction { numerator: 0, denominator: 100 }
+    }
 }
 
 /// Edits of fields.

@@ -5,9 +5,10 @@ use serde_json::{Map, Value, json};
 use super::World;
 use super::backend;
 use super::duration::millis;
+use super::filter;
 use super::listener::ListenerState;
 use super::status::Condition;
-use crate::objects::{Filter, HeaderModifier, PathModifier, Redirect, Rule};
+use crate::objects::{Filter, Header, HeaderModifier, PathModifier, Redirect, Rule};
 
 /// What a rule does.
 #[derive(Debug, Clone)]
@@ -33,6 +34,7 @@ pub(super) fn action<M: Default>(
     let mut action = Action { keys: Map::new(), redirect: None };
     let (mut request, mut response) = (HeaderModifier::default(), HeaderModifier::default());
     let mut rewrite = Map::new();
+    let (mut mirrored, mut no_mirror) = (None, None);
     for filter in &rule.filters {
         match filter.kind.as_str() {
             "RequestHeaderModifier" => merge(&mut request, filter.request_header_modifier.as_ref()),
@@ -51,6 +53,21 @@ pub(super) fn action<M: Default>(
                 if let Some((key, path)) = wanted.path.as_ref().and_then(path) {
                     rewrite.insert(key.into(), path.into());
                 }
+            }
+            "CORS" => {
+                let (cors, exposed) = filter::cors(&filter.cors.clone().unwrap_or_default())?;
+                action.keys.insert("cors".into(), cors);
+                let name = "Access-Control-Expose-Headers".to_owned();
+                response.set.extend(exposed.map(|value| Header { name, value }));
+            }
+            // Calls of gRPC are streams, of which there are no copies.
+            "RequestMirror" if !is_grpc && mirrored.is_some() => {
+                return Err("a rule can have one filter RequestMirror".to_owned());
+            }
+            "RequestMirror" if !is_grpc => {
+                let wanted = filter.request_mirror.clone().unwrap_or_default();
+                let (keys, problem) = filter::mirror(world, from, &wanted);
+                (mirrored, no_mirror) = (Some(keys), problem);
             }
             other => return Err(format!("the filter {other} is not supported")),
         }
@@ -76,9 +93,10 @@ pub(super) fn action<M: Default>(
         action.keys.insert("headers".into(), headers.into());
     }
     if action.redirect.is_some() {
-        return Ok((action, None));
+        return Ok((action, no_mirror));
     }
     let (weights, problem) = backends(world, from, is_grpc, rule);
+    let problem = problem.or(no_mirror);
     let total: u64 = weights.iter().map(|(_, weight)| u64::from(*weight)).sum();
     match weights.as_slice() {
         _ if total == 0 => {
@@ -96,6 +114,9 @@ pub(super) fn action<M: Default>(
             }
             action.keys.insert("split".into(), json!({"upstreams": shares}));
         }
+    }
+    if let Some(mirror) = mirrored.flatten() {
+        action.keys.insert("mirror".into(), mirror);
     }
     if !rewrite.is_empty() {
         action.keys.insert("rewrite".into(), rewrite.into());
@@ -162,7 +183,7 @@ fn merge(into: &mut HeaderModifier, more: Option<&HeaderModifier>) {
 
 /// Edits of a head. Values are texts: braces in them are no variables.
 fn edits(modifier: &HeaderModifier) -> Value {
-    let fields = |fields: &[crate::objects::Header]| {
+    let fields = |fields: &[Header]| {
         let mut out: Map<String, Value> = Map::new();
         for field in fields {
             if !out.keys().any(|name| name.eq_ignore_ascii_case(&field.name)) {

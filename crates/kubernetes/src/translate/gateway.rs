@@ -3,11 +3,12 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use serde_json::{Value, json};
 
 use super::listener::{self, ListenerState};
 use super::status::{Condition, StatusPatch, values};
-use super::{Addresses, Allocations, World};
+use super::{Addresses, Allocations, World, service};
 use crate::objects::{Gateway, GatewayClass, Key, Object};
 
 /// Names of what Weir supports beyond the core, in order; conformance tests are chosen by them.
@@ -38,15 +39,42 @@ const FEATURES: [&str; 21] = [
 /// Further ones; apart, as the list is sorted when it is written.
 const MORE_FEATURES: [&str; 3] = ["HTTPRouteParentRefPort", "HTTPRouteRequestTimeout", "HTTPRouteNamedRouteRule"];
 
+/// What the releases of custom resources begin with that the conformance suite was run with.
+const TESTED: &str = "v1.6.";
+
 /// A gateway of a class that is served.
 pub(super) struct GatewayState {
     pub(super) object: Arc<Gateway>,
     pub(super) key: Key,
-    /// Address of its status, in bare mode.
-    pub(super) address: Option<IpAddr>,
-    /// Why it has none, or cannot have the one that it wants.
+    /// Addresses of its status.
+    addresses: Vec<Value>,
+    /// The address that its Service is to have.
+    pub(super) wanted: Option<IpAddr>,
+    /// Why it cannot have what it wants, or has no address yet.
     problem: Option<Condition>,
     pub(super) listeners: Vec<ListenerState>,
+}
+
+/// Where a gateway listens.
+#[derive(Default)]
+struct Place {
+    /// Address that is bound.
+    bind: Option<IpAddr>,
+    /// Addresses of its status.
+    addresses: Vec<Value>,
+    wanted: Option<IpAddr>,
+    problem: Option<Condition>,
+}
+
+impl Place {
+    fn at(address: IpAddr) -> Self {
+        let addresses = vec![json!({"type": "IPAddress", "value": address.to_string()})];
+        Place { bind: Some(address), addresses, ..Place::default() }
+    }
+
+    fn fails(problem: Condition) -> Self {
+        Place { problem: Some(problem), ..Place::default() }
+    }
 }
 
 /// Statuses of our classes.
@@ -57,6 +85,15 @@ pub(super) fn classes(world: &World<'_>) -> Vec<StatusPatch> {
             None => Condition::holds("Accepted", "Accepted"),
             Some(_) => Condition::fails("Accepted", "InvalidParameters", "classes of Weir take no parameters"),
         };
+        let mut conditions = vec![accepted];
+        if let Some(release) = &world.cluster.release {
+            conditions.push(if release.starts_with(TESTED) {
+                Condition::holds("SupportedVersion", "SupportedVersion")
+            } else {
+                let message = format!("the custom resources are those of {release}; Weir is tested with {TESTED}x");
+                Condition::fails("SupportedVersion", "UnsupportedVersion", message)
+            });
+        }
         let mut features: Vec<&str> = FEATURES.iter().chain(&MORE_FEATURES).copied().collect();
         features.sort_unstable();
         let features: Vec<Value> = features.into_iter().map(|name| json!({"name": name})).collect();
@@ -65,7 +102,7 @@ pub(super) fn classes(world: &World<'_>) -> Vec<StatusPatch> {
             kind: GatewayClass::KIND,
             key: class.key(),
             status: json!({
-                "conditions": values(&[accepted], class.metadata.generation),
+                "conditions": values(&conditions, class.metadata.generation),
                 "supportedFeatures": features,
             }),
             controller: world.settings.controller.clone(),
@@ -90,16 +127,17 @@ pub(super) fn gateways(world: &mut World<'_>, allocations: &mut Allocations) -> 
     let is_there = |key: &Key| ours.iter().any(|gateway| gateway.key() == *key);
     allocations.addresses.retain(|key, _| is_there(key));
     allocations.ports.retain(|(key, _), _| is_there(key));
-    // Before any is given anew: one that another process gave is in a status.
+    // Before any is given anew: one that another process gave is in a status, or in a Service.
+    service::read_ports(world, allocations);
     for gateway in &ours {
         remember(world, allocations, gateway);
     }
     ours.into_iter()
         .map(|object| {
             let key = object.key();
-            let (address, problem) = address(world, allocations, &object);
-            let listeners = listener::states(world, allocations, &object, address);
-            GatewayState { object, key, address, problem, listeners }
+            let Place { bind, addresses, wanted, problem } = place(world, allocations, &object);
+            let listeners = listener::states(world, allocations, &object, bind);
+            GatewayState { object, key, addresses, wanted, problem, listeners }
         })
         .collect()
 }
@@ -114,24 +152,64 @@ fn remember(world: &World<'_>, allocations: &mut Allocations, gateway: &Gateway)
     }
 }
 
-/// The address of a gateway in bare mode, and what is wrong with what it wants.
-fn address(world: &World<'_>, allocations: &mut Allocations, gateway: &Gateway) -> (Option<IpAddr>, Option<Condition>) {
-    let network = match world.settings.addresses {
-        Addresses::Bare(network) => network,
-        Addresses::Shared { bind, .. } => return (Some(bind), None),
+/// Where a gateway listens, or what is wrong with what it wants.
+fn place(world: &World<'_>, allocations: &mut Allocations, gateway: &Gateway) -> Place {
+    match &world.settings.addresses {
+        Addresses::Bare(network) => match address(*network, allocations, gateway) {
+            Ok(address) => Place::at(address),
+            Err(problem) => Place::fails(problem),
+        },
+        Addresses::Shared { bind, services: None, .. } => Place::at(*bind),
+        Addresses::Shared { bind, services: Some(_), .. } => match service::wanted_address(world, gateway) {
+            Err(problem) => Place::fails(problem),
+            Ok(wanted) => {
+                let (addresses, problem) = service_addresses(world, &gateway.key(), wanted);
+                Place { bind: Some(*bind), addresses, wanted, problem }
+            }
+        },
+    }
+}
+
+/// The addresses of a gateway's Service, and why it is not `Programmed`.
+fn service_addresses(world: &World<'_>, key: &Key, wanted: Option<IpAddr>) -> (Vec<Value>, Option<Condition>) {
+    let fails = |reason: &'static str, message: String| Some(Condition::fails("Programmed", reason, message));
+    let service = match service::of_gateway(world, key) {
+        Ok(service) => service,
+        Err(why) => return (Vec::new(), fails("AddressNotAssigned", why)),
     };
+    let addresses = service::addresses(service);
+    let name = service.key();
+    let problem = match wanted {
+        _ if addresses.is_empty() => {
+            fails("AddressNotAssigned", format!("the Service {name} has no address of a load balancer yet"))
+        }
+        Some(wanted)
+            if !addresses.iter().any(|one| one["value"].as_str().and_then(|one| one.parse().ok()) == Some(wanted)) =>
+        {
+            fails("AddressNotUsable", format!("the Service {name} has another address than {wanted}"))
+        }
+        _ => None,
+    };
+    (addresses, problem)
+}
+
+/// The address of a gateway in bare mode.
+///
+/// # Errors
+/// What is wrong with what it wants.
+fn address(network: IpNet, allocations: &mut Allocations, gateway: &Gateway) -> Result<IpAddr, Condition> {
     let mut wanted = None;
     for asked in &gateway.spec.addresses {
         if asked.kind.as_deref().is_some_and(|kind| kind != "IPAddress") {
             let message = "addresses of Weir are of the type IPAddress";
-            return (None, Some(Condition::fails("Accepted", "UnsupportedAddress", message)));
+            return Err(Condition::fails("Accepted", "UnsupportedAddress", message));
         }
         let Some(value) = asked.value.as_deref().filter(|value| !value.is_empty()) else { continue };
         match value.parse::<IpAddr>() {
             Ok(address) if network.contains(&address) => wanted = wanted.or(Some(address)),
             _ => {
                 let message = format!("{value} is not in {network}");
-                return (None, Some(Condition::fails("Programmed", "AddressNotUsable", message)));
+                return Err(Condition::fails("Programmed", "AddressNotUsable", message));
             }
         }
     }
@@ -139,23 +217,23 @@ fn address(world: &World<'_>, allocations: &mut Allocations, gateway: &Gateway) 
     if let Some(address) = wanted {
         if allocations.addresses.iter().any(|(other, taken)| *taken == address && *other != key) {
             let message = format!("{address} belongs to another gateway");
-            return (None, Some(Condition::fails("Programmed", "AddressNotUsable", message)));
+            return Err(Condition::fails("Programmed", "AddressNotUsable", message));
         }
         allocations.addresses.insert(key, address);
-        return (Some(address), None);
+        return Ok(address);
     }
     if let Some(address) = allocations.addresses.get(&key) {
-        return (Some(*address), None);
+        return Ok(*address);
     }
     let is_free = |address: &IpAddr| !allocations.addresses.values().any(|taken| taken == address);
     match network.hosts().find(is_free) {
         Some(address) => {
             allocations.addresses.insert(key, address);
-            (Some(address), None)
+            Ok(address)
         }
         None => {
             let message = format!("every address of {network} is taken");
-            (None, Some(Condition::fails("Programmed", "AddressNotAssigned", message)))
+            Err(Condition::fails("Programmed", "AddressNotAssigned", message))
         }
     }
 }
@@ -166,11 +244,22 @@ pub(super) fn statuses(world: &World<'_>, gateways: &[GatewayState]) -> Vec<Stat
 }
 
 impl GatewayState {
+    /// Whether a Service can give it what it wants.
+    pub(super) fn can_have_service(&self) -> bool {
+        self.problem.as_ref().is_none_or(|problem| !problem.is("Accepted"))
+    }
+
+    /// Ports that its Service has, with what is spoken there, also those of listeners that cannot be served for now.
+    pub(super) fn service_ports(&self) -> impl Iterator<Item = (u16, &str)> {
+        let supported = self.listeners.iter().map(|one| &one.spec).filter(|spec| listener::is_supported(spec));
+        supported.map(|spec| (spec.port, &*spec.protocol))
+    }
+
     fn status(&self, world: &World<'_>) -> StatusPatch {
         let generation = self.object.metadata.generation;
         let is_valid = |listener: &ListenerState| listener.problem.is_none();
         let accepted = match &self.problem {
-            Some(problem) if problem.value(0)["type"] == "Accepted" => problem.clone(),
+            Some(problem) if problem.is("Accepted") => problem.clone(),
             _ if self.object.spec.infrastructure.parameters_ref.is_some() => {
                 Condition::fails("Accepted", "InvalidParameters", "gateways of Weir take no parameters")
             }
@@ -181,14 +270,19 @@ impl GatewayState {
             _ => Condition::fails("Accepted", "ListenersNotValid", "no listener is valid"),
         };
         let programmed = match &self.problem {
-            Some(problem) if problem.value(0)["type"] == "Programmed" => problem.clone(),
+            _ if !self.listeners.iter().any(ListenerState::is_served) => {
+                Condition::fails("Programmed", "Invalid", "no listener can be served")
+            }
+            Some(problem) if problem.is("Programmed") => problem.clone(),
             _ if self.listeners.iter().any(|listener| listener.bind.is_some()) => {
                 Condition::holds("Programmed", "Programmed")
+            }
+            _ if self.listeners.iter().any(|listener| listener.is_pending) => {
+                Condition::fails("Programmed", "Pending", listener::PENDING)
             }
             _ => Condition::fails("Programmed", "Invalid", "no listener can be served"),
         };
         let listeners: Vec<Value> = self.listeners.iter().map(|listener| listener.status(generation)).collect();
-        let address = |address: IpAddr| json!({"type": "IPAddress", "value": address.to_string()});
         StatusPatch {
             path: Gateway::PATH,
             kind: Gateway::KIND,
@@ -197,7 +291,7 @@ impl GatewayState {
                 "conditions": values(&[accepted, programmed], generation),
                 "listeners": listeners,
                 // One that it had must not stay.
-                "addresses": self.address.map(address).into_iter().collect::<Vec<_>>(),
+                "addresses": self.addresses,
             }),
             controller: world.settings.controller.clone(),
             seen: self.object.status.clone(),

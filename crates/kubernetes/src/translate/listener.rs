@@ -10,11 +10,14 @@ use serde_json::{Value, json};
 use super::gateway::GatewayState;
 use super::hosts::covers;
 use super::status::{Condition, values};
-use super::{Addresses, Allocations, Refusal, World};
+use super::{Addresses, Allocations, Refusal, World, service};
 use crate::objects::{GATEWAY_GROUP, Gateway, Key, Listener, Object, ObjectRef};
 
 /// Kinds of routes that a listener over HTTP can have.
 const KINDS: [&str; 2] = ["HTTPRoute", "GRPCRoute"];
+
+/// Why a listener that could be served is not.
+pub(super) const PENDING: &str = "the Service of the gateway does not have the port yet";
 
 /// A listener of such a gateway.
 pub(super) struct ListenerState {
@@ -29,6 +32,8 @@ pub(super) struct ListenerState {
     references: Option<Condition>,
     /// Where it is bound, if it is served.
     pub(super) bind: Option<SocketAddr>,
+    /// It could be served, and has no port in its Service yet.
+    pub(super) is_pending: bool,
     /// Name of what is bound, which all listeners of the port share.
     pub(super) name: String,
     /// Names of its certificates and keys among the files, and the names that a certificate is used for.
@@ -62,6 +67,7 @@ pub(super) fn states(
                 conflict: None,
                 references: None,
                 bind: None,
+                is_pending: false,
                 name: format!("{}/{}/{}", gateway.metadata.namespace, gateway.metadata.name, listener.port),
                 certificates: Vec::new(),
                 attached: 0,
@@ -75,10 +81,13 @@ pub(super) fn states(
                 state.references = Some(Condition::fails("ResolvedRefs", "InvalidCertificateRef", why.clone()));
                 return state;
             }
+            // One that cannot be served for now keeps its port, as its Service keeps its address.
+            let given = is_supported(listener).then(|| port(world, allocations, &gateway.key(), listener.port));
             if state.is_served()
-                && let Some(address) = address
+                && let (Some(address), Some(port)) = (address, given)
             {
-                state.bind = port(world, allocations, &gateway.key(), listener.port).map(|port| (address, port).into());
+                state.bind = port.map(|port| (address, port).into());
+                state.is_pending = port.is_none() && service::is_used(world);
             }
             state
         })
@@ -89,6 +98,9 @@ pub(super) fn states(
 fn port(world: &World<'_>, allocations: &mut Allocations, gateway: &Key, port: u16) -> Option<u16> {
     let Addresses::Shared { first_port, .. } = world.settings.addresses else { return Some(port) };
     let key = (gateway.clone(), port);
+    if service::is_used(world) {
+        return service::port(world, allocations, &key);
+    }
     if let Some(port) = allocations.ports.get(&key) {
         return Some(*port);
     }
@@ -100,13 +112,7 @@ fn port(world: &World<'_>, allocations: &mut Allocations, gateway: &Key, port: u
 impl ListenerState {
     fn check(&mut self, world: &mut World<'_>, gateway: &Gateway) {
         let (listeners, spec) = (&gateway.spec.listeners, self.spec.clone());
-        let passes_through = spec.tls.as_ref().is_some_and(|tls| tls.mode.as_deref() == Some("Passthrough"));
-        let is_supported = match spec.protocol.as_str() {
-            "HTTP" => true,
-            "HTTPS" => !passes_through,
-            _ => false,
-        };
-        if !is_supported {
+        if !is_supported(&spec) {
             let message = format!("{} is not supported; HTTP and HTTPS are", spec.protocol);
             self.problem = Some(Condition::fails("Accepted", "UnsupportedProtocol", message));
             return;
@@ -158,7 +164,8 @@ impl ListenerState {
         }
     }
 
-    fn is_served(&self) -> bool {
+    /// Whether it can be served.
+    pub(super) fn is_served(&self) -> bool {
         self.problem.is_none()
             && !self.kinds.is_empty()
             && (self.spec.protocol == "HTTP" || (!self.certificates.is_empty() && self.references.is_none()))
@@ -182,6 +189,7 @@ impl ListenerState {
         };
         let programmed = match self.bind {
             Some(_) => Condition::holds("Programmed", "Programmed"),
+            None if self.is_pending => Condition::fails("Programmed", "Pending", PENDING),
             None => Condition::fails("Programmed", "Invalid", "the listener is not served"),
         };
         let accepted = self.problem.clone().unwrap_or_else(|| Condition::holds("Accepted", "Accepted"));
@@ -196,6 +204,16 @@ impl ListenerState {
             "attachedRoutes": self.attached,
             "conditions": conditions,
         })
+    }
+}
+
+/// Whether what it wants to speak can be spoken.
+pub(super) fn is_supported(listener: &Listener) -> bool {
+    let passes_through = listener.tls.as_ref().is_some_and(|tls| tls.mode.as_deref() == Some("Passthrough"));
+    match listener.protocol.as_str() {
+        "HTTP" => true,
+        "HTTPS" => !passes_through,
+        _ => false,
     }
 }
 

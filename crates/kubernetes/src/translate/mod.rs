@@ -3,11 +3,13 @@
 mod action;
 mod backend;
 mod duration;
+mod filter;
 mod gateway;
 mod hosts;
 mod listener;
 mod names;
 mod route;
+mod service;
 mod status;
 
 #[cfg(test)]
@@ -22,6 +24,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cluster::Cluster;
 use crate::objects::Key;
+pub use service::{ServiceType, ServiceWrite, Services};
 pub use status::{Condition, StatusPatch};
 
 /// What the controller is told beside the objects.
@@ -44,6 +47,8 @@ pub enum Addresses {
         bind: IpAddr,
         /// First port.
         first_port: u16,
+        /// The Services that lead to the ports; without it others write them.
+        services: Option<Services>,
     },
 }
 
@@ -52,8 +57,12 @@ pub enum Addresses {
 pub struct Allocations {
     /// Addresses of bare mode.
     pub addresses: BTreeMap<Key, IpAddr>,
-    /// Ports of the shared address, by gateway and port of its listeners.
+    /// Ports of the shared address, by gateway and port of its listeners. With Services: those that they say.
     pub ports: BTreeMap<(Key, u16), u16>,
+    /// Ports that the leader is to write into Services.
+    pub proposed: BTreeMap<(Key, u16), u16>,
+    /// The last port that was proposed: one that became free is the last to be used again.
+    pub last_port: u16,
 }
 
 /// What the objects mean.
@@ -67,6 +76,8 @@ pub struct Translation {
     pub endpoints: BTreeMap<String, Vec<SocketAddr>>,
     /// What is to be written.
     pub statuses: Vec<StatusPatch>,
+    /// Services that are not what they should be.
+    pub services: Vec<ServiceWrite>,
 }
 
 /// The objects of `cluster` as a configuration.
@@ -104,6 +115,7 @@ pub fn translate_without(
     let mut statuses = gateway::classes(&world);
     let mut gateways = gateway::gateways(&mut world, allocations);
     let (entries, route_statuses) = route::routes(&mut world, &mut gateways);
+    let services = service::writes(&world, allocations, &gateways);
     statuses.extend(gateway::statuses(&world, &gateways));
     statuses.extend(route_statuses);
     let listen = listener::listen(&gateways);
@@ -118,7 +130,7 @@ pub fn translate_without(
     let endpoints =
         endpoints.into_iter().map(|(backend, addresses)| (world.upstreams[&backend].clone(), addresses)).collect();
     let document = Arc::new(json!({"listen": listen, "upstreams": upstreams, "routes": routes}));
-    Translation { document, files: Arc::new(world.files), endpoints, statuses }
+    Translation { document, files: Arc::new(world.files), endpoints, statuses, services }
 }
 
 /// Endpoints of the upstreams that a translation has, when only endpoints changed.

@@ -49,6 +49,11 @@ impl Condition {
         Condition { message: message.into(), ..self }
     }
 
+    /// Whether it is of this type.
+    pub(super) fn is(&self, kind: &str) -> bool {
+        self.kind == kind
+    }
+
     /// As it is written, for this generation of the object.
     pub fn value(&self, generation: i64) -> Value {
         json!({

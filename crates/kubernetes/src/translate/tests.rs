@@ -1,5 +1,7 @@
 //! Objects as they are written, and what is made of them.
 
+mod services;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -276,9 +278,63 @@ fn filters_become_keys_of_the_route() {
 }
 
 #[test]
+fn copies_go_to_another_backend() {
+    let copies = "kind: Service\nmetadata: {name: copies, namespace: shop}\nspec: {ports: [{port: 80}]}\n";
+    let mirrored = |filter: &str| {
+        let rule = format!(
+            "rules: [{{filters: [{{type: RequestMirror, requestMirror: {{backendRef: {{name: copies, port: 80}}{filter}}}}}], {TO_ORDERS}}}]"
+        );
+        translated(&[BASE, copies, &route("web", &rule)])
+    };
+    for (filter, share) in [
+        ("", Some("100%")),
+        (", percent: 5", Some("5%")),
+        (", percent: 0", None),
+        (", fraction: {numerator: 1, denominator: 1000}", Some("0.1%")),
+        (", fraction: {numerator: 0}", None),
+    ] {
+        let translation = mirrored(filter);
+        let mirror = &translation.document["routes"][0]["mirror"];
+        assert_eq!(mirror.get("share").and_then(Value::as_str), share, "{filter}");
+        assert_eq!(routes(&translation), ["/** \"shop.orders.80\""]);
+        assert!(translation.endpoints.contains_key("shop.copies.80"));
+    }
+    // A backend that does not exist costs the copies only.
+    let rule = format!(
+        "rules: [{{filters: [{{type: RequestMirror, requestMirror: {{backendRef: {{name: missing, port: 80}}}}}}], {TO_ORDERS}}}]"
+    );
+    let translation = translated(&[BASE, &route("web", &rule)]);
+    assert_eq!(condition(&translation, "HTTPRoute", "web", "ResolvedRefs"), ("False", "BackendNotFound"));
+    assert_eq!(condition(&translation, "HTTPRoute", "web", "Accepted").0, "True");
+    assert!(translation.document["routes"][0].get("mirror").is_none());
+    assert_eq!(routes(&translation), ["/** \"shop.orders.80\""]);
+}
+
+#[test]
+fn cross_origin_rules_are_those_of_the_route() {
+    let cors = |text: &str| {
+        let rule = format!("rules: [{{filters: [{{type: CORS, cors: {{{text}}}}}], {TO_ORDERS}}}]");
+        translated(&[BASE, &route("web", &rule)]).document["routes"][0].clone()
+    };
+    let route = cors(
+        "allowOrigins: ['https://a.example.com'], allowMethods: [PUT], allowHeaders: [X-A], exposeHeaders: [X-B, X-C], allowCredentials: true, maxAge: 60",
+    );
+    assert_eq!(
+        route["cors"].to_string(),
+        r#"{"credentials":true,"headers":["X-A"],"max_age":"60s","methods":["PUT"],"origins":["https://a.example.com"]}"#
+    );
+    assert_eq!(route["headers"]["response"]["set"]["Access-Control-Expose-Headers"], "X-B, X-C");
+    let route = cors("allowOrigins: ['*'], allowMethods: ['*']");
+    assert_eq!(route["cors"]["methods"].as_array().unwrap().len(), 7);
+    assert_eq!(route["cors"]["max_age"], "5s");
+}
+
+#[test]
 fn what_is_not_supported_is_said_and_not_served() {
     for rule in [
-        "filters: [{type: RequestMirror}]",
+        "filters: [{type: RequestMirror, requestMirror: {backendRef: {name: copies, port: 80}}}, {type: RequestMirror, requestMirror: {backendRef: {name: copies, port: 80}}}]",
+        "filters: [{type: CORS, cors: {allowOrigins: ['https://*.example.com']}}]",
+        "filters: [{type: CORS, cors: {allowOrigins: ['*'], allowCredentials: true}}]",
         "filters: [{type: ExtensionRef}]",
         "matches: [{path: {type: Exact, value: /a}}], filters: [{type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /b}}}]",
         "matches: [{path: {type: Exact, value: /b}}, {path: {type: Glob, value: /a}}], filters: [{type: Unheard}]",
@@ -379,6 +435,22 @@ fn an_address_stays_with_its_gateway() {
     let mut allocations = Allocations::default();
     translate(&cluster(&[&seen, other]), &settings(), &mut allocations);
     assert!(allocations.addresses.values().any(|address| address.to_string() == "10.88.1.77"));
+}
+
+#[test]
+fn a_class_says_whether_the_release_of_its_kind_is_supported() {
+    let mut cluster = cluster(&[BASE]);
+    let conditions = |cluster: &Cluster| {
+        let translation = translate(cluster, &settings(), &mut Allocations::default());
+        let class = translation.statuses.iter().find(|patch| patch.kind == "GatewayClass").unwrap();
+        let list = class.status["conditions"].as_array().unwrap();
+        list.iter().map(|one| format!("{} {}", one["type"], one["status"]).replace('"', "")).collect::<Vec<_>>()
+    };
+    assert_eq!(conditions(&cluster), ["Accepted True"], "it could not be read");
+    for (release, expected) in [("v1.6.3", "SupportedVersion True"), ("v1.60.0", "SupportedVersion False")] {
+        cluster.release = Some(release.to_owned());
+        assert_eq!(conditions(&cluster), ["Accepted True", expected]);
+    }
 }
 
 #[test]

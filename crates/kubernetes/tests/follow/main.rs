@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 
 mod server;
+mod services;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -72,6 +73,14 @@ impl Told {
         routes.iter().map(|route| route["match"]["path"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
+    /// Listeners with the addresses that are bound.
+    fn binds(&self) -> Vec<String> {
+        let says = self.0.lock().unwrap();
+        let listen = says.document["listen"].as_array().cloned().unwrap_or_default();
+        let text = |item: &Value, key: &str| item[key].as_str().unwrap_or_default().to_owned();
+        listen.iter().map(|item| format!("{} {}", text(item, "name"), text(item, "bind"))).collect()
+    }
+
     fn endpoints(&self) -> Vec<SocketAddr> {
         self.0.lock().unwrap().endpoints.get("shop.orders.80").cloned().unwrap_or_default()
     }
@@ -122,16 +131,21 @@ async fn cluster() -> Server {
 }
 
 fn follow(server: &Server, lease: Option<&str>) -> (Told, JoinHandle<()>) {
-    let told = Told::default();
-    (told.clone(), follow_with(server, &told, lease))
+    follow_at(server, lease, bare())
 }
 
-fn follow_with(server: &Server, told: &Told, lease: Option<&str>) -> JoinHandle<()> {
+fn bare() -> Addresses {
+    Addresses::Bare("10.88.1.0/24".parse().unwrap())
+}
+
+fn follow_at(server: &Server, lease: Option<&str>, addresses: Addresses) -> (Told, JoinHandle<()>) {
+    let told = Told::default();
+    (told.clone(), follow_with(server, &told, lease, addresses))
+}
+
+fn follow_with(server: &Server, told: &Told, lease: Option<&str>, addresses: Addresses) -> JoinHandle<()> {
     let access = Access::of_url(&format!("http://127.0.0.1:{}", server.port), None, None).unwrap();
-    let settings = Settings {
-        controller: "weir.dev/gateway".to_owned(),
-        addresses: Addresses::Bare("10.88.1.0/24".parse().unwrap()),
-    };
+    let settings = Settings { controller: "weir.dev/gateway".to_owned(), addresses };
     let lease = lease.map(|identity| LeaseSettings { key: Key::new("weir", "weir"), identity: identity.to_owned() });
     let client = Client::new(access).unwrap();
     tokio::spawn(controller::run(client, settings, lease, told.clone()))
@@ -230,8 +244,22 @@ async fn what_was_refused_is_tried_again() {
     let server = cluster().await;
     let told = Told::default();
     told.0.lock().unwrap().refuses = 1;
-    let _task = follow_with(&server, &told, None);
+    let _task = follow_with(&server, &told, None, bare());
     until("the second attempt", || !told.paths().is_empty()).await;
+}
+
+#[tokio::test]
+async fn the_class_says_which_release_of_the_kinds_is_there() {
+    let server = cluster().await;
+    let release = json!({"gateway.networking.k8s.io/bundle-version": "v1.5.0"});
+    let mut definition = object("gatewayclasses.gateway.networking.k8s.io", "", json!({}));
+    definition["metadata"]["annotations"] = release;
+    server.put("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition);
+    let (_told, _task) = follow(&server, None);
+    until("the condition", || {
+        server.get(&gateway_api("gatewayclasses"), "/weir")["status"]["conditions"][1]["reason"] == "UnsupportedVersion"
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! An API server of a few lines: objects by path, lists in pages, watches with versions, bookmarks and 410, patches of statuses, one lease.
+//! An API server of a few lines: objects by path, lists in pages, watches with versions, bookmarks and 410, patches of statuses, one lease, applied and deleted Services.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -32,6 +32,8 @@ struct State {
     /// Kinds that there are not.
     intruder: Option<(String, Value)>,
     unknown: Vec<String>,
+    /// Whether nothing may be applied.
+    is_read_only: bool,
 }
 
 impl Server {
@@ -100,9 +102,19 @@ impl Server {
         self.state().unknown.push(path.to_owned());
     }
 
+    /// Whether everything that is applied is refused.
+    pub(crate) fn refuse_applies(&self, is_read_only: bool) {
+        self.state().is_read_only = is_read_only;
+    }
+
     /// An object as it is.
     pub(crate) fn get(&self, path: &str, id: &str) -> Value {
         self.state().objects.get(path).and_then(|of_kind| of_kind.get(id)).cloned().unwrap_or_default()
+    }
+
+    /// Names of the objects of a kind, with their namespaces.
+    pub(crate) fn names(&self, path: &str) -> Vec<String> {
+        self.state().objects.get(path).map(|all| all.keys().cloned().collect()).unwrap_or_default()
     }
 
     /// Requests whose line begins with this.
@@ -150,6 +162,37 @@ impl Server {
                 Some(object) => (200, object.clone()),
                 None => (404, json!({"code": 404, "message": "not found"})),
             },
+            "PATCH" if query.contains("fieldManager=") && state.is_read_only => {
+                (403, json!({"kind": "Status", "code": 403, "message": "exceeded quota"}))
+            }
+            "PATCH" if query.contains("fieldManager=") => {
+                let known = state.objects.get(&kind).and_then(|of_kind| of_kind.get(&id));
+                let mut object = body.clone();
+                // What others wrote beside it stays.
+                if let Some(known) = known {
+                    object["status"] = known["status"].clone();
+                    object["metadata"]["uid"] = known["metadata"]["uid"].clone();
+                } else {
+                    object["metadata"]["uid"] = state.version.to_string().into();
+                }
+                drop(state);
+                self.put(&kind, object);
+                (200, self.get(&kind, &id))
+            }
+            "DELETE" => {
+                let uid = &body["preconditions"]["uid"];
+                let known = state.objects.get(&kind).and_then(|of_kind| of_kind.get(&id));
+                let status = match known {
+                    None => 404,
+                    Some(known) if known["metadata"]["uid"] != *uid => 409,
+                    Some(_) => 200,
+                };
+                drop(state);
+                if status == 200 {
+                    self.delete(&kind, &id);
+                }
+                (status, json!({"code": status, "message": ""}))
+            }
             "PATCH" => {
                 drop(state);
                 let intruder = self.state().intruder.take_if(|(who, _)| *who == id);

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use ipnet::IpNet;
 use kubernetes::client::{Access, ApiError, Client};
 use kubernetes::controller::{self, Follow, LeaseSettings, Refused};
 use kubernetes::objects::Key;
-use kubernetes::translate::{Addresses, Settings, Translation};
+use kubernetes::translate::{Addresses, ServiceType, Services, Settings, Translation};
 use weir::config::LoadError;
 use weir::observe::messages::Messages;
 use weir::server::managed::{Made, Managed, Refusal};
@@ -37,6 +37,15 @@ pub(crate) struct Kubernetes {
     /// First port of the shared address: each port of each Gateway has one of its own from there on.
     #[arg(long, value_name = "PORT", default_value_t = 20000, conflicts_with = "addresses")]
     first_port: u16,
+    /// Make a Service for each Gateway that leads to the pods with these labels, written NAME=VALUE,NAME=VALUE: those of Weir itself. Needs --lease where several processes run.
+    #[arg(long, value_name = "LABELS", value_parser = labels, conflicts_with = "addresses")]
+    services: Option<Labels>,
+    /// Type of these Services.
+    #[arg(long, value_name = "TYPE", value_enum, default_value_t, requires = "services")]
+    service_type: Type,
+    /// Namespace of the pods, where the Services are made; without it that of this pod.
+    #[arg(long, value_name = "NAMESPACE", requires = "services")]
+    namespace: Option<String>,
     /// URL of the API server; without it the environment and the service account of the pod say where it is.
     #[arg(long, value_name = "URL")]
     server: Option<String>,
@@ -46,10 +55,37 @@ pub(crate) struct Kubernetes {
     /// File with the token for the API server, with --server.
     #[arg(long, value_name = "FILE", requires = "server")]
     token: Option<PathBuf>,
-    /// Lease that decides which of several processes writes statuses, as NAMESPACE/NAME; without it each process writes them.
+    /// Lease that decides which of several processes writes statuses and Services, as NAMESPACE/NAME; without it each process writes them.
     #[arg(long, value_name = "LEASE")]
     lease: Option<String>,
 }
+
+/// Labels of pods.
+#[derive(Clone)]
+struct Labels(BTreeMap<String, String>);
+
+fn labels(text: &str) -> Result<Labels, String> {
+    let one = |pair: &str| match pair.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(format!("`{pair}` is not a label; write NAME=VALUE")),
+    };
+    text.split(',').map(one).collect::<Result<_, _>>().map(Labels)
+}
+
+/// How Services are reached.
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum Type {
+    #[default]
+    #[value(name = "LoadBalancer")]
+    LoadBalancer,
+    #[value(name = "NodePort")]
+    NodePort,
+    #[value(name = "ClusterIP")]
+    ClusterIp,
+}
+
+/// Where the kubelet writes the namespace of a pod.
+const NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 impl Kubernetes {
     pub(crate) fn run(self) -> ExitCode {
@@ -64,8 +100,9 @@ impl Kubernetes {
                 }
             },
         };
-        let (client, lease) = match self.client().and_then(|client| Ok((client, self.lease()?))) {
-            Ok(both) => both,
+        let made = self.client().and_then(|client| Ok((client, self.lease()?, self.services()?)));
+        let (client, lease, services) = match made {
+            Ok(made) => made,
             Err(error) => {
                 eprintln!("weir: {error}");
                 return ExitCode::from(BAD_CONFIGURATION);
@@ -73,7 +110,7 @@ impl Kubernetes {
         };
         let addresses = match self.addresses {
             Some(network) => Addresses::Bare(network),
-            None => Addresses::Shared { bind: self.bind, first_port: self.first_port },
+            None => Addresses::Shared { bind: self.bind, first_port: self.first_port, services },
         };
         let settings = Settings { controller: self.controller, addresses };
         let managed = Managed::new(
@@ -89,6 +126,27 @@ impl Kubernetes {
             None => Access::of_pod(|name| std::env::var(name).ok())?,
         };
         Client::new(access)
+    }
+
+    fn services(&self) -> Result<Option<Services>, ApiError> {
+        let Some(Labels(pods)) = &self.services else { return Ok(None) };
+        let namespace = match &self.namespace {
+            Some(namespace) => namespace.clone(),
+            None => std::fs::read_to_string(NAMESPACE)
+                .map_err(|_| {
+                    ApiError::Request(
+                        "this is not a pod of a cluster; name the namespace of the pods with --namespace".to_owned(),
+                    )
+                })?
+                .trim()
+                .to_owned(),
+        };
+        let kind = match self.service_type {
+            Type::LoadBalancer => ServiceType::LoadBalancer,
+            Type::NodePort => ServiceType::NodePort,
+            Type::ClusterIp => ServiceType::ClusterIp,
+        };
+        Ok(Some(Services { namespace, pods: pods.clone(), kind }))
     }
 
     fn lease(&self) -> Result<Option<LeaseSettings>, ApiError> {
@@ -134,5 +192,21 @@ impl Follow for Gateway {
 
     fn set_endpoints(&self, endpoints: BTreeMap<String, Vec<SocketAddr>>) {
         self.0.set_endpoints(endpoints);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::labels;
+
+    #[test]
+    fn labels_are_pairs() {
+        let read = |text: &str| labels(text).map(|labels| labels.0.into_iter().collect::<Vec<_>>()).ok();
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(
+            read("app.kubernetes.io/name=weir,app=edge"),
+            Some(vec![pair("app", "edge"), pair("app.kubernetes.io/name", "weir")])
+        );
+        assert_eq!((read(""), read("app"), read("=a"), read("a=b,"), read("a=")), (None, None, None, None, None));
     }
 }

@@ -183,7 +183,8 @@ pub(in crate::admin) async fn require_bearer(
         if request.method().is_safe() || local.0.ip().to_canonical().is_loopback() {
             return next.run(request).await;
         }
-        let detail = "Without `console.token` in the configuration, actions are taken over the loopback interface only.";
+        let detail =
+            "Without `console.token` in the configuration, actions are taken over the loopback interface only.";
         return problem::of(StatusCode::FORBIDDEN, detail).into_response();
     };
     if has_bearer(request.headers(), &token) {
