@@ -115,7 +115,7 @@ impl Talk {
             }
         }
         let _ = request.send_data(Bytes::new(), true);
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// So many messages have come.
