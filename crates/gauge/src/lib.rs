@@ -10,6 +10,7 @@ pub mod campaign;
 pub mod criterion;
 pub mod demo;
 pub mod deploy;
+mod foreign;
 pub mod gateway;
 pub mod history;
 pub mod import;

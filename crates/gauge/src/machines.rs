@@ -67,6 +67,26 @@ pub enum MachinesError {
     /// A gauge that runs needs the machines, or destroys them.
     #[error("the machines of {0} are in use by a gauge that runs; end it with Ctrl-C, and it destroys them")]
     Busy(String),
+    /// What was made cannot be said.
+    #[error(
+        "what {run} has made is not known, and may cost money: {why}\nto destroy it, in the module of the evaluation: tofu destroy -state={} \
+         -var-file={}\nthen remove {}",
+        .state.display(),
+        .variables.display(),
+        .folder.display()
+    )]
+    Unreadable {
+        /// Name of the run.
+        run: String,
+        /// What is wrong with its record.
+        why: String,
+        /// Its state.
+        state: PathBuf,
+        /// Values of the module's variables.
+        variables: PathBuf,
+        /// Its folder.
+        folder: PathBuf,
+    },
     /// They may still exist.
     #[error(
         "the machines of {run} are not destroyed, and may cost money: {why}\nto try again: gauge machines destroy {run}\ntheir state is in {}",
@@ -133,6 +153,7 @@ impl Machines {
                 current.at_work = pid;
             }
         };
+        tool.refuse_errored()?;
         tool.init(Some(stop), &at_work, say)?;
         tool.refuse_backend()?;
         self.note(State::Creating, &[])?;
@@ -168,7 +189,10 @@ impl Machines {
             }
             return Ok(());
         }
-        let Some((tool, name)) = self.current().as_ref().map(|current| (current.run.tool(), current.run.name.clone()))
+        let Some((tool, name, made)) = self
+            .current()
+            .as_mut()
+            .map(|current| (current.run.tool(), current.run.name.clone(), current.run.begin_destroy(say)))
         else {
             return Ok(());
         };
@@ -178,11 +202,10 @@ impl Machines {
                 current.at_work = pid;
             }
         };
-        let noted = self.note(State::Destroying, &[]);
-        let destroyed = noted.and_then(|()| tool.destroy(&at_work, say));
+        let destroyed = tool.destroy(made, &at_work, say);
         // From here on it is a left-over or nothing, and no longer of this program.
         let Some(mut current) = self.current().take() else { return Ok(()) };
-        current.run.settle(destroyed)
+        current.run.settle(made, destroyed)
     }
 
     /// What is left when this program ends at once, and what to do about it.
@@ -209,9 +232,9 @@ impl Machines {
 /// When there is no such run, another gauge uses it, or the machines may still exist.
 pub fn destroy(name: &str, say: Say<'_>) -> Result<(), MachinesError> {
     let mut run = Run::open(name)?;
-    run.note(State::Destroying, &[])?;
-    let destroyed = run.tool().destroy(&|_| {}, say);
-    run.settle(destroyed)
+    let made = run.begin_destroy(say);
+    let destroyed = run.tool().destroy(made, &|_| {}, say);
+    run.settle(made, destroyed)
 }
 
 /// Checks a module without making anything: it is read with its providers, in a folder that is removed again.

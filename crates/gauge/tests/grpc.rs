@@ -16,8 +16,7 @@ mod streams;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::process::Command;
-use std::sync::Mutex;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -36,6 +35,10 @@ enum Reply {
     Http(u16),
     /// A message, and no status at all.
     Silent,
+    /// OK in the head, then a message, and this in trailers.
+    HeadThenMessage(Option<&'static str>),
+    /// A message and OK with this HTTP status and content type.
+    Foreign(u16, &'static str),
 }
 
 /// `success: true`, and `message: "no"` without `success`.
@@ -43,10 +46,12 @@ const STORED: &[u8] = &[0, 0, 0, 0, 2, 0x08, 0x01];
 const REFUSED: &[u8] = &[0, 0, 0, 0, 4, 0x12, 0x02, b'n', b'o'];
 
 /// The heads and bodies that reached it.
-static SEEN: Mutex<Vec<(http::request::Parts, Vec<u8>)>> = Mutex::new(Vec::new());
+type Seen = Arc<Mutex<Vec<(http::request::Parts, Vec<u8>)>>>;
 
-fn server(replies: &'static [Reply]) -> SocketAddr {
+fn server(replies: &'static [Reply]) -> (SocketAddr, Seen) {
     let (tell, told) = mpsc::channel();
+    let seen = Seen::default();
+    let of_server = Arc::clone(&seen);
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async move {
@@ -58,21 +63,26 @@ fn server(replies: &'static [Reply]) -> SocketAddr {
             let mut replies = replies.iter().cycle();
             while let Some(Ok((request, respond))) = connection.accept().await {
                 let reply = *replies.next().expect("endless");
-                tokio::spawn(call(request, respond, reply));
+                tokio::spawn(call(request, respond, reply, Arc::clone(&of_server)));
             }
         });
     });
-    told.recv().expect("a server")
+    (told.recv().expect("a server"), seen)
 }
 
-async fn call(request: http::Request<h2::RecvStream>, mut respond: h2::server::SendResponse<Bytes>, reply: Reply) {
+async fn call(
+    request: http::Request<h2::RecvStream>,
+    mut respond: h2::server::SendResponse<Bytes>,
+    reply: Reply,
+    seen: Seen,
+) {
     let (head, mut body) = request.into_parts();
     let mut bytes = Vec::new();
     while let Some(Ok(data)) = body.data().await {
         bytes.extend_from_slice(&data);
         let _ = body.flow_control().release_capacity(data.len());
     }
-    SEEN.lock().expect("no panic").push((head, bytes));
+    seen.lock().expect("no panic").push((head, bytes));
     let head = http::Response::builder().header("content-type", "application/grpc");
     let fields = |status: &str| {
         http::HeaderMap::from_iter([("grpc-status".parse().expect("a name"), status.parse().expect("a value"))])
@@ -88,6 +98,22 @@ async fn call(request: http::Request<h2::RecvStream>, mut respond: h2::server::S
             respond.send_response(head.body(()).expect("a head"), false).and_then(|mut stream| {
                 stream.send_data(Bytes::from_static(message), false)?;
                 stream.send_trailers(fields(status))
+            })
+        }
+        Reply::HeadThenMessage(field) => respond
+            .send_response(head.header("grpc-status", "0").body(()).expect("a head"), false)
+            .and_then(|mut stream| {
+                stream.send_data(Bytes::from_static(STORED), field.is_none())?;
+                field.map_or(Ok(()), |name| {
+                    let field = (http::HeaderName::from_static(name), http::HeaderValue::from_static("0"));
+                    stream.send_trailers(http::HeaderMap::from_iter([field]))
+                })
+            }),
+        Reply::Foreign(status, kind) => {
+            let head = http::Response::builder().status(status).header("content-type", kind).body(()).expect("a head");
+            respond.send_response(head, false).and_then(|mut stream| {
+                stream.send_data(Bytes::from_static(STORED), false)?;
+                stream.send_trailers(fields("0"))
             })
         }
         Reply::Silent => respond
@@ -130,7 +156,8 @@ fn calls_share_a_connection_and_codes_are_errors() {
     let one = r#"{"eventHeader":{"eventName":"CarCreated"},"eventBody":{"entities":[{"entityType":"Car","entityId":"1","updatedAttributes":{"doors":5}}]}}"#;
     std::fs::write(&events, format!("{one}\n{}\n", one.replace("Car", "Loan"))).expect("a file");
     let body = format!("@{}", events.display());
-    let (code, said, report) = load(server(REPLIES), &["-n", "60", "-c", "8", "--timeout", "20s", "--body", &body]);
+    let (address, seen) = server(REPLIES);
+    let (code, said, report) = load(address, &["-n", "60", "-c", "8", "--timeout", "20s", "--body", &body]);
     assert_eq!(code, Some(0), "{said}");
     let total = &report["total"];
     assert_eq!(report["generator"]["protocol"], "gRPC");
@@ -139,7 +166,7 @@ fn calls_share_a_connection_and_codes_are_errors() {
     assert_eq!(statuses, BTreeMap::from(expected), "{said}");
     assert_eq!((&total["errors"]["status"], &total["errors"]["total"]), (&50.into(), &50.into()));
     assert_eq!(total["connections_opened"], 1, "streams share it");
-    let seen = SEEN.lock().expect("no panic");
+    let seen = seen.lock().expect("no panic");
     assert_eq!(seen.len(), 60);
     for (head, body) in seen.iter() {
         assert_eq!((head.method.as_str(), head.uri.path()), ("POST", format!("/{METHOD}").as_str()));
@@ -158,6 +185,60 @@ fn calls_share_a_connection_and_codes_are_errors() {
     }
     let loans = seen.iter().filter(|(_, body)| body.windows(4).any(|part| part == b"Loan")).count();
     assert!((20..=40).contains(&loans), "lines in turn: {loans}");
+}
+
+#[test]
+fn only_a_response_of_grpc_with_ok_at_its_end_is_a_success() {
+    const REPLIES: &[Reply] = &[
+        Reply::Message(STORED, "0"),
+        Reply::Http(204),
+        Reply::Http(302),
+        Reply::HeadThenMessage(None),
+        Reply::HeadThenMessage(Some("x-trailer")),
+        Reply::Foreign(200, "text/html"),
+        Reply::Foreign(500, "application/grpc"),
+        Reply::Message(STORED, "+0"),
+        Reply::Message(STORED, "00"),
+    ];
+    let (code, said, report) = load(server(REPLIES).0, &["-n", "9", "-c", "1", "--timeout", "20s"]);
+    assert_eq!(code, Some(0), "{said}");
+    let total = &report["total"];
+    assert_eq!(total["statuses"], serde_json::json!({"200": 1, "204": 1, "302": 1, "500": 1, "2": 5}), "{said}");
+    assert_eq!((&total["errors"]["status"], &total["errors"]["total"]), (&8.into(), &8.into()));
+}
+
+#[test]
+fn fields_of_an_operation_replace_those_of_grpc_and_never_come_twice() {
+    const REPLIES: &[Reply] = &[Reply::Message(STORED, "0")];
+    let own = ["-H", "Content-Type: application/json", "-H", "GRPC-Timeout: 1S", "-H", "X-Case: once"];
+    let (address, seen) = server(REPLIES);
+    let (_, said, report) = load(address, &[&["-n", "1", "--timeout", "20s"][..], &own].concat());
+    assert_eq!(report["total"]["errors"]["total"], 0, "{said}");
+    let seen = seen.lock().expect("no panic");
+    let (head, _) = seen.iter().find(|(head, _)| head.headers.contains_key("x-case")).expect("it came");
+    let values = |name: &str| {
+        head.headers.get_all(name).iter().map(|value| value.to_str().expect("text").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (values("content-type"), values("te"), values("grpc-timeout")),
+        (vec!["application/grpc".to_owned()], vec!["trailers".to_owned()], vec!["20000m".to_owned()])
+    );
+}
+
+#[test]
+fn what_http2_forbids_is_refused_before_the_load() {
+    let nowhere = testkit::ports::Port::free();
+    for (field, named) in [
+        ("Keep-Alive: timeout=5", "`Keep-Alive`"),
+        ("Proxy-Connection: close", "`Proxy-Connection`"),
+        ("Upgrade: h2c", "`Upgrade`"),
+    ] {
+        let (code, said, _) = load(nowhere.address(), &["-n", "1", "-H", field]);
+        assert!(code == Some(64) && said.contains(named), "{field}: {code:?} {said}");
+    }
+    let url = format!("http://{}", nowhere.address());
+    let (code, said, _) = gauge(&["load", &url, "--h2", "-n", "1", "-H", "TE: gzip"]);
+    assert!(code == Some(64) && said.contains("may only be `trailers`"), "{code:?} {said}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::lane::{self, Lane};
 use super::start::Running;
 use super::{Campaign, CampaignError};
+use crate::foreign;
 use crate::load::workload::Operation;
 use crate::load::{Answer, Exchange, Prepared};
 use crate::plan;
@@ -246,13 +247,13 @@ pub(super) fn outcome(exchange: &Exchange) -> String {
     match &exchange.answer {
         Ok(answer) => {
             let status = match answer.header("grpc-status") {
-                Some(code) => format!("gRPC status {code}"),
+                Some(code) => format!("gRPC status {}", foreign::shown(code)),
                 None => answer.status.to_string(),
             };
-            let said = answer.header("grpc-message").map_or_else(|| shown(&answer.body), str::to_owned);
+            let said = answer.header("grpc-message").map_or_else(|| shown(&answer.body), foreign::shown);
             format!("responded with {status} ({said})")
         }
-        Err(error) => format!("sent no response: {error}"),
+        Err(error) => format!("sent no response: {}", foreign::shown(error)),
     }
 }
 

@@ -73,6 +73,7 @@ fn request(planned: &Workload, lane: &Lane, made: &Made, load: Load) -> workload
         tls: clients.tls,
         new_connections: clients.new_connections,
         websocket: clients.websocket,
+        share: workload::Share::default(),
     }
 }
 

@@ -181,9 +181,23 @@ fn over(costs: &Series, unit: &Series) -> Series {
     costs.iter().filter_map(of).collect()
 }
 
+/// Clocks of hosts are never the same twice, and say nothing of the machine.
+fn without_clocks(value: serde_json::Value) -> serde_json::Value {
+    use serde_json::Value;
+    match value {
+        Value::Object(fields) => {
+            let stays = |name: &str| !matches!(name, "clock_offset_ms" | "clock_round_trip_ms");
+            let fields = fields.into_iter().filter(|(name, _)| stays(name));
+            Value::Object(fields.map(|(name, value)| (name, without_clocks(value))).collect())
+        }
+        Value::Array(list) => Value::Array(list.into_iter().map(without_clocks).collect()),
+        other => other,
+    }
+}
+
 /// A machine is another one by what decides its speed; other differences are only noted.
 fn different(before: &Environment, after: &Environment, all: &mut Between) {
-    let fields = |of: &Environment| match serde_json::to_value(of) {
+    let fields = |of: &Environment| match serde_json::to_value(of).map(without_clocks) {
         Ok(serde_json::Value::Object(fields)) => fields,
         _ => serde_json::Map::new(),
     };

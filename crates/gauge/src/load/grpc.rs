@@ -8,12 +8,14 @@ pub(crate) mod reflection;
 use std::path::Path;
 use std::time::Duration;
 
-use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue};
 use prost_reflect::prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, Kind, MessageDescriptor, SerializeOptions};
 use serde_json::Value;
 
 use super::workload::{Body, Grpc, Operation};
+use crate::foreign::{self, shown};
 pub(crate) use frames::Frames;
 
 /// `OK` whose message says `success: false`, as it is counted among statuses: no HTTP status and no other code of gRPC.
@@ -74,7 +76,7 @@ impl Method {
             if names.iter().any(|name| service_of(name) == service) {
                 names.retain(|name| service_of(name) == service);
             }
-            return Err(format!("there is no method `{name}` in {place}; it has {}", names.join(", ")));
+            return Err(format!("there is no method `{}` in {place}; it has {}", shown(name), foreign::list(&names)));
         };
         let (takes_stream, returns_stream) = (method.is_client_streaming(), method.is_server_streaming());
         match (call.messages, call.responses) {
@@ -111,10 +113,14 @@ impl Method {
 
     /// The operation as an HTTP request without its body.
     pub(crate) fn request(&self, operation: &Operation, timeout: Duration) -> Operation {
+        let own = [
+            ("content-type", "application/grpc".to_owned()),
+            ("te", "trailers".to_owned()),
+            ("grpc-timeout", format!("{}m", timeout.as_millis().clamp(1, 99_999_999))),
+        ];
         let mut headers = operation.headers.clone();
-        let own = [("content-type", "application/grpc".to_owned()), ("te", "trailers".to_owned())];
+        headers.retain(|name, _| !own.iter().any(|(own, _)| name.eq_ignore_ascii_case(own)));
         headers.extend(own.map(|(name, value)| (name.to_owned(), value)));
-        headers.insert("grpc-timeout".to_owned(), format!("{}m", timeout.as_millis().clamp(1, 99_999_999)));
         let (method, path) = ("POST".to_owned(), self.path.clone());
         Operation { method, path, headers, body: None, ..operation.clone() }
     }
@@ -166,15 +172,9 @@ impl Method {
     }
 
     /// The status that the response to a call without a stream of the server counts as: 200, the HTTP status that an intermediary sent, a code of gRPC (1
-    /// to 16), or [`REFUSED`]. `None`: not a valid response of gRPC.
-    pub(crate) fn status(
-        &self,
-        status: u16,
-        head: &HeaderMap,
-        trailers: Option<&HeaderMap>,
-        body: &[u8],
-    ) -> Option<u16> {
-        let status = Self::stream_status(status, head, trailers);
+    /// to 16), or [`REFUSED`]. `None`: not a valid response of gRPC. `end` are the trailers, or the head where that ended the stream.
+    pub(crate) fn status(&self, status: u16, head: &HeaderMap, end: Option<&HeaderMap>, body: &[u8]) -> Option<u16> {
+        let status = Self::stream_status(status, head, end);
         if status != OK {
             return Some(status);
         }
@@ -189,24 +189,31 @@ impl Method {
     }
 
     /// The same without regard to messages.
-    pub(crate) fn stream_status(status: u16, head: &HeaderMap, trailers: Option<&HeaderMap>) -> u16 {
-        match code_of(head, trailers) {
-            None if status != 200 => status,
-            None => UNKNOWN,
-            Some(0) => OK,
+    pub(crate) fn stream_status(status: u16, head: &HeaderMap, end: Option<&HeaderMap>) -> u16 {
+        match code_of(end) {
             Some(code @ 1..=16) => code,
-            Some(_) => UNKNOWN,
+            // An intermediary's, whatever the fields say.
+            None | Some(0) if status != 200 => status,
+            Some(0) if is_grpc(head) => OK,
+            _ => UNKNOWN,
         }
     }
 
     /// Why a call has such a status, in words.
-    pub(crate) fn why(&self, status: u16, head: &HeaderMap, trailers: Option<&HeaderMap>) -> String {
+    pub(crate) fn why(&self, status: u16, head: &HeaderMap, end: Option<&HeaderMap>) -> String {
         let method = self.path.trim_start_matches('/');
-        let said = message_of(head, trailers);
+        let said = shown(&message_of(end));
         let said = if said.is_empty() { said } else { format!(": {said}") };
         match CODES.get(usize::from(status)) {
             Some(_) if status == REFUSED => format!("{method}: OK, and the message says success: false"),
-            Some(_) if code_of(head, trailers).is_none() => format!("{method}: the response ended without a status"),
+            Some(_) if code_of(end).is_none() && is_grpc(head) => {
+                format!("{method}: the response ended without a status")
+            }
+            Some(_) if code_of(end).is_none_or(|code| code == 0) => {
+                let kind = head.get(CONTENT_TYPE).map(|kind| String::from_utf8_lossy(kind.as_bytes()));
+                let kind = kind.map_or("no content-type".to_owned(), |kind| format!("content-type {}", shown(&kind)));
+                format!("{method}: {kind} instead of application/grpc")
+            }
             Some(name) => format!("{method}: {name}{said}"),
             None => format!("{method}: HTTP status {status}"),
         }
@@ -239,19 +246,24 @@ fn length(prefix: &[u8; PREFIX]) -> usize {
     u32::from_be_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]) as usize
 }
 
-/// The code of a response: `None` without one, [`UNKNOWN`] where it is not a number. A response without a message has it in the head.
-fn code_of(head: &HeaderMap, trailers: Option<&HeaderMap>) -> Option<u16> {
-    let field = |fields: &HeaderMap| {
-        let value = fields.get("grpc-status")?;
-        Some(value.to_str().ok().and_then(|value| value.parse().ok()).unwrap_or(UNKNOWN))
-    };
-    trailers.and_then(field).or_else(|| field(head))
+/// Whether a response is one of gRPC: other content types are those of web pages, or of gRPC-Web.
+fn is_grpc(head: &HeaderMap) -> bool {
+    let kind = head.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    kind.strip_prefix(b"application/grpc").is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';' | b' ')))
+}
+
+/// The code in the last fields of a response: `None` without one, [`UNKNOWN`] where it is not one decimal number without leading zeros.
+fn code_of(end: Option<&HeaderMap>) -> Option<u16> {
+    let mut fields = end?.get_all("grpc-status").iter();
+    let first = fields.next()?;
+    let digits = first.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let number = digits.filter(|text| *text == "0" || !text.starts_with('0')).and_then(|text| text.parse().ok());
+    Some(number.filter(|_| fields.all(|other| other == first)).unwrap_or(UNKNOWN))
 }
 
 /// The message of the status, as it was sent (percent-encoded).
-fn message_of(head: &HeaderMap, trailers: Option<&HeaderMap>) -> String {
-    let field = |fields: &HeaderMap| Some(fields.get("grpc-message")?.to_str().ok()?.to_owned());
-    trailers.and_then(field).or_else(|| field(head)).unwrap_or_default()
+fn message_of(end: Option<&HeaderMap>) -> String {
+    end.and_then(|fields| Some(fields.get("grpc-message")?.to_str().ok()?.to_owned())).unwrap_or_default()
 }
 
 fn path_of(method: &prost_reflect::MethodDescriptor) -> String {

@@ -11,8 +11,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::chat::{Chat, Slo};
+use super::grpc;
 use super::websocket::Messages;
-use super::workload::{Closed, Load, Mark, Open, Order, Protocol, Rates, Span, Statuses, WebSocket, Workload};
+use super::workload::{Closed, Load, Mark, Open, Order, Protocol, Rates, Share, Span, Statuses, WebSocket, Workload};
 pub(crate) use operation::{Body, Capture, CaptureFrom, Operation, json};
 pub(crate) use secure::Secure;
 pub use url::Url;
@@ -92,6 +93,7 @@ pub struct Prepared {
     pub(crate) protocol: Protocol,
     pub(crate) timeout: Duration,
     pub(crate) seed: u64,
+    pub(crate) share: Share,
     pub(crate) mark: Option<Mark>,
     /// Responses are event streams.
     pub(crate) event_streams: bool,
@@ -210,6 +212,7 @@ impl Prepared {
             protocol: workload.protocol,
             timeout: workload.timeout,
             seed: workload.seed,
+            share: workload.share,
             mark: workload.mark.clone(),
             event_streams: workload.event_streams,
             llm: workload.llm.as_ref().map(|chat| ChatCalls { stream: chat.stream, slo: chat.slo }),
@@ -221,7 +224,7 @@ impl Prepared {
     /// Users and connections at the busiest time, of all threads together.
     pub(crate) fn slots(&self) -> u32 {
         let of = |phase: &Phase| match &phase.kind {
-            Kind::Closed(closed) => closed.users.most(),
+            Kind::Closed(closed) => self.share.users(closed.users.most()),
             Kind::Open(open) => open.connections,
             Kind::Setup => 0,
         };
@@ -256,14 +259,51 @@ impl Prepared {
     /// How many requests the plan holds, where only their number ends it.
     pub fn planned_requests(&self) -> Option<u64> {
         let of = |phase: &Phase| match &phase.kind {
-            Kind::Closed(closed) => closed.iterations,
+            Kind::Closed(closed) => closed.iterations_of(self.share),
             Kind::Open(_) | Kind::Setup => None,
         };
         self.phases.iter().filter(|phase| !matches!(phase.kind, Kind::Setup)).map(of).sum()
     }
 }
 
+impl Closed {
+    /// Requests that a user sends, by its number over all generators.
+    pub(crate) fn iterations_of_user(&self, user: u32) -> Option<u64> {
+        let users = u64::from(self.users.most()).max(1);
+        self.iterations.map(|iterations| iterations / users + u64::from(u64::from(user) < iterations % users))
+    }
+
+    /// Requests of the users of one generator.
+    fn iterations_of(&self, share: Share) -> Option<u64> {
+        let own = share.users(self.users.most());
+        self.iterations?;
+        (0..own).map(|user| self.iterations_of_user(share.user(user))).sum()
+    }
+}
+
 impl Span {
+    /// The share of the time at which a changing number of users passes a user's: in the middle between this user and the next, so that the mean is that of the
+    /// two ends. None: the user is there all the time.
+    pub(crate) fn passes(self, user: u32) -> Option<f64> {
+        let Span::Ramp { from, to } = self else { return None };
+        let (few, many) = (from.min(to), from.max(to));
+        (user >= few && many > few).then(|| {
+            let share = (f64::from(user - few) + 0.5) / f64::from(many - few);
+            if from < to { share } else { 1.0 - share }
+        })
+    }
+
+    /// The mean number of the users of one generator.
+    pub(crate) fn mean_of(self, share: Share) -> f64 {
+        let Span::Ramp { from, to } = self else { return f64::from(share.users(self.most())) };
+        let active = |user: u32| match self.passes(share.user(user)) {
+            None => 1.0,
+            Some(at) if from < to => 1.0 - at,
+            Some(at) => at,
+        };
+        (0..share.users(self.most())).map(active).sum()
+    }
+
     /// At the busiest time.
     pub(crate) fn most(self) -> u32 {
         match self {
@@ -423,6 +463,8 @@ fn check(kind: &Kind) -> Result<(), String> {
 const DEFAULT_EXPECT: [Statuses; 2] = [Statuses::Class(2), Statuses::Class(3)];
 /// The same of an upgrade.
 const UPGRADED: [Statuses; 1] = [Statuses::One(101)];
+/// The only one of a call of gRPC.
+const CALLED: [Statuses; 1] = [Statuses::One(grpc::OK)];
 
 #[cfg(test)]
 mod tests;

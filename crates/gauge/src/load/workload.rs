@@ -57,6 +57,42 @@ pub struct Workload {
     /// Operations are upgrades to WebSocket, and what is sent, timed and counted are messages that the server sends back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub websocket: Option<WebSocket>,
+    /// Which part of the load one of several generators sends; the closed loads are those of all of them.
+    #[serde(default, skip_serializing_if = "Share::is_all")]
+    pub share: Share,
+}
+
+/// One of several generators. Users of closed loads are numbered over all of them, so that together they are those of a single one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Share {
+    /// From 0 on.
+    pub index: u32,
+    /// How many generators.
+    pub of: u32,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Share { index: 0, of: 1 }
+    }
+}
+
+impl Share {
+    fn is_all(&self) -> bool {
+        self.of <= 1
+    }
+
+    /// How many of so many users are its own.
+    pub(crate) fn users(self, total: u32) -> u32 {
+        let (of, index) = (self.of.max(1), self.index);
+        total / of + u32::from(index < total % of)
+    }
+
+    /// The number, over all generators, of one of its users.
+    pub(crate) fn user(self, own: u32) -> u32 {
+        own.saturating_mul(self.of.max(1)).saturating_add(self.index)
+    }
 }
 
 impl Workload {
@@ -77,6 +113,7 @@ impl Workload {
             tls: None,
             new_connections: false,
             websocket: None,
+            share: Share::default(),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::tool::{self, STATE, Tool, VARIABLES};
-use super::{MachinesError, absolute};
+use super::{MachinesError, Say, absolute};
 use crate::deploy::registry::write_atomically;
 use crate::plan::{Host, Plan, TerraformProgram, file_name};
 
@@ -200,9 +200,11 @@ impl Run {
             TryLockError::WouldBlock => MachinesError::Busy(name.to_owned()),
             TryLockError::Error(error) => MachinesError::file(&folder)(error),
         })?;
-        let record = read(&folder).map_err(|why| MachinesError::Left {
+        let record = read(&folder).map_err(|why| MachinesError::Unreadable {
             run: name.to_owned(),
-            why: format!("{why}; destroy them in their module with -state={STATE}"),
+            why,
+            state: folder.join(STATE),
+            variables: folder.join(VARIABLES),
             folder: folder.clone(),
         })?;
         Ok(Run { name: name.to_owned(), folder, record, _lock: lock })
@@ -235,13 +237,24 @@ impl Run {
         Tool::new(program, &self.record.module, &self.folder)
     }
 
+    /// Notes that all is to be destroyed, and gives whether there may be something to destroy.
+    pub(super) fn begin_destroy(&mut self, say: Say<'_>) -> bool {
+        let made = self.record.state != State::Preparing || !self.record.hosts.is_empty();
+        // Machines cost money also where the disk is full.
+        if made && let Err(error) = self.note(State::Destroying, &[]) {
+            say(&format!("the record of {} is not up to date: {error}", self.name));
+        }
+        made
+    }
+
     /// Removes the folder when all is destroyed; else it stays, and says so.
-    pub(super) fn settle(&mut self, destroyed: Result<(), MachinesError>) -> Result<(), MachinesError> {
-        let why = match destroyed.and_then(|()| tool::nothing_left(&self.folder)) {
+    pub(super) fn settle(&mut self, made: bool, destroyed: Result<(), MachinesError>) -> Result<(), MachinesError> {
+        let why = match destroyed.and_then(|()| tool::nothing_left(&self.folder, made)) {
             Ok(()) => {
                 return fs::remove_dir_all(&self.folder).map_err(MachinesError::file(&self.folder));
             }
-            Err(error) => error.to_string(),
+            Err(error) if self.record.hosts.is_empty() => error.to_string(),
+            Err(error) => format!("{error}\nknown machines: {}", self.record.hosts.join(", ")),
         };
         // That it could not be noted changes nothing: what is there is still a left-over.
         let _ = self.note(State::NotDestroyed, &[]);

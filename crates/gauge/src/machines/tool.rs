@@ -6,18 +6,22 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::record::write_private;
 use super::{MachinesError, Say, absolute};
+use crate::deploy::registry::write_atomically;
+use crate::foreign::{first, shown};
 use crate::launch::tail;
 use crate::plan::{Host, TerraformProgram};
 
 /// What was made.
 pub(super) const STATE: &str = "terraform.tfstate";
+/// Where the program writes the state, in the module, when it cannot write it where it belongs.
+const ERRORED: &str = "errored.tfstate";
 /// Values of the module's variables.
 pub(super) const VARIABLES: &str = "gauge.tfvars.json";
 /// Name of the output.
@@ -26,6 +30,10 @@ const OUTPUT: &str = "gauge_hosts";
 const LOOK: Duration = Duration::from_millis(50);
 /// How long another program's work on the same state is waited for: an `apply` whose gauge was killed goes on to its end.
 const LOCK_TIMEOUT: &str = "-lock-timeout=900s";
+/// Longest wait for a program that still works on the state.
+const LOCKED: Duration = Duration::from_secs(900);
+/// Characters of a line that are shown; all is in the file.
+const LINE: usize = 1000;
 /// Last lines of a step in a message.
 const LINES: usize = 15;
 
@@ -57,25 +65,55 @@ fn is_program(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// Whether the state says that nothing is left. None: nothing was ever made.
-pub(super) fn nothing_left(folder: &Path) -> Result<(), MachinesError> {
-    #[derive(Deserialize)]
-    struct Written {
-        #[serde(default)]
-        resources: Vec<Value>,
-    }
-    let file = folder.join(STATE);
-    let text = match fs::read_to_string(&file) {
+/// A state, as far as it matters here.
+#[derive(Deserialize)]
+struct Written {
+    resources: Vec<Value>,
+    #[serde(default)]
+    lineage: String,
+    #[serde(default)]
+    serial: u64,
+}
+
+/// Reads a state; none where there is no file, or one without content: the program makes that to lock it.
+fn state_in(file: &Path) -> Result<Option<Written>, MachinesError> {
+    let text = match fs::read_to_string(file) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(MachinesError::file(file)(error)),
     };
-    let written: Written = serde_json::from_str(&text).map_err(|error| MachinesError::file(&file)(error.into()))?;
+    let empty = text.trim().is_empty() || text.trim() == "{}";
+    if empty {
+        return Ok(None);
+    }
+    serde_json::from_str(&text).map(Some).map_err(|error| MachinesError::file(file)(error.into()))
+}
+
+/// Whether the state says that nothing is left. `made`: machines may have been made, so that there has to be a state.
+pub(super) fn nothing_left(folder: &Path, made: bool) -> Result<(), MachinesError> {
+    let file = folder.join(STATE);
+    let Some(written) = state_in(&file)? else {
+        return if made && !made_nothing(folder) { Err(lost(file)) } else { Ok(()) };
+    };
     let managed = |one: &&Value| one.get("mode").and_then(Value::as_str) != Some("data");
     match written.resources.iter().filter(managed).count() {
         0 => Ok(()),
         count => Err(MachinesError::Module { module: file, why: format!("it still has {count} resources") }),
     }
+}
+
+fn lost(state: PathBuf) -> MachinesError {
+    let why = "the state is missing or empty, so that nothing can destroy what was made; look for the machines where the module makes them, delete them \
+               there, and then remove the folder of the run";
+    MachinesError::Module { module: state, why: why.to_owned() }
+}
+
+/// Whether the output of `apply` shows that it ended before it made anything: bad credentials, or a mistake in the module. Without that proof the missing
+/// state is a lost one.
+fn made_nothing(folder: &Path) -> bool {
+    let log = fs::read_to_string(folder.join("apply.log")).unwrap_or_default();
+    let ended = log.contains("Error") || log.contains("Interrupt received");
+    ended && !log.contains(": Creating...") && !log.contains(ERRORED)
 }
 
 /// The program with a module and the folder of a run.
@@ -104,15 +142,72 @@ impl Tool {
         self.on_state("apply", stop, pid, say)
     }
 
-    /// Destroys what the state has. Where it has nothing, there is nothing to do: an `init` that failed needs no second one.
-    pub(super) fn destroy(&self, pid: Pid<'_>, say: Say<'_>) -> Result<(), MachinesError> {
-        if !self.folder.join(STATE).exists() && !self.folder.join("apply.log").exists() {
+    /// Destroys what the state has. Where nothing was made, there is nothing to do: an `init` that failed needs no second one. `made`: machines may have
+    /// been made, so that a state without content is a lost one: the program would write a new one that says that nothing is left.
+    pub(super) fn destroy(&self, made: bool, pid: Pid<'_>, say: Say<'_>) -> Result<(), MachinesError> {
+        let state = self.folder.join(STATE);
+        if !made && !state.exists() {
             return Ok(());
+        }
+        self.wait_for_lock(&state, say);
+        self.take_errored(&state, say)?;
+        if state_in(&state)?.is_none() {
+            return nothing_left(&self.folder, made);
         }
         if !self.folder.join("data").is_dir() {
             self.init(None, pid, say)?;
         }
         self.on_state("destroy", None, pid, say)
+    }
+
+    /// Refuses a module in which an earlier run has left the only record of its machines.
+    pub(super) fn refuse_errored(&self) -> Result<(), MachinesError> {
+        let file = self.module.join(ERRORED);
+        if file.exists() { Err(unknown_errored(file)) } else { Ok(()) }
+    }
+
+    /// An `apply` whose gauge was killed goes on, and its state is complete when it has ended. What it holds is a lock of the whole file (fcntl).
+    fn wait_for_lock(&self, state: &Path, say: Say<'_>) {
+        let Ok(file) = fs::OpenOptions::new().read(true).write(true).open(state) else { return };
+        let begun = Instant::now();
+        let mut told = false;
+        while rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err()
+            && begun.elapsed() < LOCKED
+        {
+            if !std::mem::replace(&mut told, true) {
+                say(&format!("{} still works on the state; waiting until it has ended", self.name()));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Moves the state that the program could not write to where it belongs. Another step of the program would overwrite it.
+    fn take_errored(&self, state: &Path, say: Say<'_>) -> Result<(), MachinesError> {
+        let errored = self.module.join(ERRORED);
+        if !errored.exists() {
+            return Ok(());
+        }
+        // Runs of the same module share its folder.
+        let is_own = ["apply.log", "destroy.log"].iter().any(|log| {
+            let log = fs::read(self.folder.join(log)).unwrap_or_default();
+            String::from_utf8_lossy(&log).contains(ERRORED)
+        });
+        let refuse = |why: String| MachinesError::Module { module: errored.clone(), why };
+        let found = match state_in(&errored) {
+            Ok(Some(found)) => found,
+            Ok(None) => return Err(refuse("it is the state of machines, and has no content".to_owned())),
+            Err(error) => return Err(refuse(format!("it is the state of machines, and cannot be read ({error})"))),
+        };
+        let known = state_in(state)?;
+        let of_another = |known: &Written| known.lineage != found.lineage || known.serial > found.serial;
+        if !is_own || known.as_ref().is_some_and(of_another) {
+            return Err(unknown_errored(errored));
+        }
+        let text = fs::read(&errored).map_err(MachinesError::file(&errored))?;
+        write_atomically(state, &text).map_err(MachinesError::file(state))?;
+        fs::remove_file(&errored).map_err(MachinesError::file(&errored))?;
+        say(&format!("{} could not write the state of the run; it was in {}", self.name(), errored.display()));
+        Ok(())
     }
 
     fn on_state(&self, step: &str, stop: Option<&AtomicBool>, pid: Pid<'_>, say: Say<'_>) -> Result<(), MachinesError> {
@@ -149,12 +244,13 @@ impl Tool {
             return Err(failed(tail(&String::from_utf8_lossy(&output.stderr), LINES)));
         }
         let wrong = |why: String| MachinesError::Module { module: self.module.clone(), why };
-        let all: Value = serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string()))?;
+        let all = json_of(&output.stdout).ok_or_else(|| failed(shown(&String::from_utf8_lossy(&output.stdout))))?;
         let Some(found) = all.get(OUTPUT).and_then(|output| output.get("value")) else {
             return Err(wrong(no_output()));
         };
-        let mut hosts: Vec<Host> = serde_json::from_value(found.clone())
-            .map_err(|error| wrong(format!("its output `{OUTPUT}` is not a list of machines: {error}")))?;
+        let mut hosts: Vec<Host> = serde_json::from_value(found.clone()).map_err(|error| {
+            wrong(format!("its output `{OUTPUT}` is not a list of machines: {}", shown(&error.to_string())))
+        })?;
         for (number, host) in hosts.iter_mut().enumerate() {
             if !host.options.is_empty() {
                 return Err(wrong(format!("its output `{OUTPUT}` has `options`, which only an evaluation may set")));
@@ -226,7 +322,7 @@ impl Tool {
         let mut told = false;
         let status = loop {
             let status = child.try_wait();
-            lines.read(&mut |line| say(&format!("{}: {line}", self.name())));
+            lines.read(&mut |line| say(&format!("{}: {}", self.name(), first(line, LINE))));
             match status {
                 Ok(Some(status)) => break status,
                 Ok(None) => {}
@@ -242,7 +338,7 @@ impl Tool {
             std::thread::sleep(LOOK);
         };
         pid(None);
-        lines.read(&mut |line| say(&format!("{}: {line}", self.name())));
+        lines.read(&mut |line| say(&format!("{}: {}", self.name(), first(line, LINE))));
         if told || stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             return Err(MachinesError::Stopped);
         }
@@ -252,6 +348,23 @@ impl Tool {
         let said = fs::read_to_string(&log).unwrap_or_default();
         Err(failed(format!("{}\n({status})", tail(&said, LINES))))
     }
+}
+
+fn unknown_errored(file: PathBuf) -> MachinesError {
+    let why = format!(
+        "it is the state of machines that another run has made, and the only record of them; `gauge machines` lists that run, or \
+         destroy them (`tofu destroy -state={ERRORED}` in the module) and remove the file"
+    );
+    MachinesError::Module { module: file, why }
+}
+
+/// The first line on which a JSON object begins, and what follows: warnings may stand before and behind it.
+fn json_of(output: &[u8]) -> Option<Value> {
+    let text = String::from_utf8_lossy(output);
+    let begins = text.match_indices('{').map(|(at, _)| at).filter(|at| *at == 0 || text.as_bytes()[at - 1] == b'\n');
+    begins
+        .filter_map(|at| serde_json::Deserializer::from_str(&text[at..]).into_iter().next()?.ok())
+        .find(Value::is_object)
 }
 
 /// Told which process works now.
@@ -290,3 +403,6 @@ impl Lines {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

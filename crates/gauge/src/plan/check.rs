@@ -8,7 +8,7 @@ use serde_saphyr::{Location, Spanned};
 use super::file::{self, ControlFile, DeployFile, File, GatewayFile};
 use super::{
     Backend, ConformancePlan, Deploy, Fleet, Forwarded, Hardware, Pin, Plan, PlanError, Problem, System, SystemKind,
-    Terraform, Variant, programs,
+    Terraform, Variant, programs, suits,
 };
 use crate::criterion::{CRITERIA, Criterion};
 use crate::gateway;
@@ -79,7 +79,15 @@ pub(super) fn plan(file: &Path, shown: &Path, text: String) -> Result<Plan, Plan
         return Err(PlanError::Unreadable { file, error });
     }
     match plan {
-        Some(plan) if check.problems.is_empty() => Ok(plan),
+        Some(plan) if check.problems.is_empty() => {
+            if let Deploy::Hosts(hosts) = &plan.deploy
+                && let Ok(fleet) = Fleet::new(hosts, None)
+                && let Err(text) = suits(&plan, &fleet)
+            {
+                return Err(wrong(vec![Problem { at: None, text }]));
+            }
+            Ok(plan)
+        }
         _ => Err(wrong(check.problems)),
     }
 }

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Plan, Sender, Ssh};
+use super::{Plan, PlannedLoad, Sender, Ssh};
+use crate::foreign::shown;
+use crate::load::workload::{Closed, Load};
 
 /// What a machine is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -182,11 +184,56 @@ pub fn suits(plan: &Plan, fleet: &Fleet) -> Result<(), String> {
             workload.generator.name()
         ));
     }
+    let generators = u32::try_from(fleet.generators.len()).unwrap_or(u32::MAX);
+    for workload in &plan.workloads {
+        let fits = match &workload.load {
+            PlannedLoad::Fixed(load) => fits(load, generators),
+            PlannedLoad::Search(search) => fits_connections(search.connections, generators),
+        };
+        fits.map_err(|why| format!("workload `{}`: {why}", workload.name))?;
+    }
     if fleet.upstream.is_some() && plan.systems.iter().any(|system| system.service().is_some()) {
         return Err(
             "a host with the role `upstream` is for the backends of gateways; what services need runs beside them"
                 .to_owned(),
         );
+    }
+    Ok(())
+}
+
+/// Whether so many generators can share a load: each needs a user, or a connection, in each phase that counts.
+///
+/// # Errors
+/// Why they cannot.
+pub(crate) fn fits(load: &Load, generators: u32) -> Result<(), String> {
+    if generators < 2 {
+        return Ok(());
+    }
+    let closed = |load: &Closed| {
+        let most = load.users.most();
+        if most < generators {
+            return Err(format!("a load of {most} users cannot be spread over {generators} generators"));
+        }
+        match load.iterations.filter(|iterations| *iterations < u64::from(most)) {
+            Some(few) => Err(format!("{few} requests of {most} users cannot be spread over {generators} generators")),
+            None => Ok(()),
+        }
+    };
+    match load {
+        Load::Closed(load) => closed(load),
+        Load::Open(load) => fits_connections(load.connections, generators),
+        Load::Phases(phases) => phases.iter().try_for_each(|phase| {
+            // A warm-up gets the users that it needs.
+            let users = phase.closed.as_ref().filter(|_| !phase.warmup);
+            users.map_or(Ok(()), closed)?;
+            phase.open.as_ref().map_or(Ok(()), |load| fits_connections(load.connections, generators))
+        }),
+    }
+}
+
+fn fits_connections(connections: u32, generators: u32) -> Result<(), String> {
+    if generators > 1 && connections < generators {
+        return Err(format!("{connections} connections cannot be spread over {generators} generators"));
     }
     Ok(())
 }
@@ -251,11 +298,6 @@ fn problems(hosts: &[Host]) -> Vec<String> {
 fn is_name(text: &str) -> bool {
     let first = text.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
     first && text.len() < 254 && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
-}
-
-/// Text of others in a message: one line, and not a long one.
-fn shown(text: &str) -> String {
-    text.chars().take(60).flat_map(char::escape_default).collect()
 }
 
 #[cfg(test)]

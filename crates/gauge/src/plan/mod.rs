@@ -28,6 +28,7 @@ pub use check::slug as file_name;
 pub(crate) use check::slug;
 pub use file::{Restart, SshFile as Ssh, TerraformProgram};
 pub use fill::{Fill, Made, Part};
+pub(crate) use hosts::fits;
 pub use hosts::{Fleet, Host, HostRole, suits};
 pub use variant::Variant;
 

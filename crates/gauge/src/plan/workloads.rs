@@ -203,6 +203,7 @@ fn prepare(
         tls: None,
         new_connections: false,
         websocket: clients.websocket.clone(),
+        share: workload::Share::default(),
     };
     match Prepared::new(&request) {
         Ok(_) => {}

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::load::workload::{Operation, Protocol, Tls, WebSocket, Workload};
+use crate::load::workload::{Operation, Protocol, Share, Tls, WebSocket, Workload};
 
 /// How clients reach gateways.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,6 +30,7 @@ impl Clients {
         Workload {
             tls: self.tls.clone(),
             websocket: self.websocket.clone(),
+            share: Share::default(),
             ..Workload::single(operation, self.protocol, timeout)
         }
     }

@@ -180,7 +180,15 @@ fn life(text: &mut String, results: &Results) {
     text.push('\n');
 }
 
-/// Text that does not end a cell or a line.
+/// Text that does not end a cell or a line, and is no markup: some of it comes from the systems.
 fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace(['\n', '\r'], " ")
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('|', "\\|").replace(['\n', '\r'], " ")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn text_of_a_system_is_no_markup() {
+        assert_eq!(super::cell("a | <script>x</script>\n&lt;"), "a \\| &lt;script>x&lt;/script> &amp;lt;");
+    }
 }

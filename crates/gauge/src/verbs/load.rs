@@ -422,6 +422,7 @@ impl Load {
             tls: None,
             new_connections: false,
             websocket: None,
+            share: workload::Share::default(),
         };
         self.tls.add_to(&mut workload);
         workload

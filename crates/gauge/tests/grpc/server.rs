@@ -205,6 +205,13 @@ async fn call(
         }
         return describe(parts.uri.path(), incoming, respond, reflection, files).await;
     }
+    if parts.headers.contains_key("x-refused") {
+        // Before anything was read, and without making room for more.
+        let mut head = head();
+        head.headers_mut().extend(fields(&[("grpc-status", "16"), ("grpc-message", "not for you")]));
+        let mut out = respond.send_response(head, true)?;
+        return std::future::poll_fn(|context| out.poll_reset(context)).await.and(Err(h2::Reason::CANCEL.into()));
+    }
     // What is wrong is in the text of the first message.
     let Some(first) = incoming.word(seen).await? else { return refuse(respond, "3", "no message") };
     match first.text.as_str() {
@@ -225,7 +232,10 @@ async fn call(
     let mut out = respond.send_response(head(), false)?;
     let mut status = "0";
     match method.as_str() {
-        "One" => send(&mut out, framed(&first.encode_to_vec())).await?,
+        "One" => {
+            let text = "x".repeat(usize::try_from(first.large).unwrap_or(0)) + &first.text;
+            send(&mut out, framed(&Word { text, ..first.clone() }.encode_to_vec())).await?;
+        }
         "Down" => {
             for number in 0..first.count {
                 let text = "x".repeat(usize::try_from(first.large).unwrap_or(0));

@@ -122,6 +122,43 @@ fn a_server_that_has_enough_before_all_was_sent_is_an_error() {
 }
 
 #[test]
+fn a_response_is_read_while_a_message_waits_for_room() {
+    // Larger than the window that the server gives.
+    let body = json!({"text": "y".repeat(200_000)}).to_string();
+    for method in ["lab.Lab/Both", "lab.Lab/Up", "lab.Lab/One", "lab.Lab/Down"] {
+        let (total, said, _) =
+            load(method, &["-n", "2", "-c", "1", "--timeout", "20s", "-H", "x-refused: 1", "--body", &body]);
+        assert_eq!(
+            (&total["statuses"], &total["errors"]["timeout"]),
+            (&json!({"16": 2}), &json!(0)),
+            "{method}: {said} {total}"
+        );
+    }
+}
+
+#[test]
+fn a_single_message_may_be_as_long_as_one_of_a_stream() {
+    let body = json!({"large": 20 << 20}).to_string();
+    for method in ["lab.Lab/One", "lab.Lab/Down"] {
+        let body = if method.ends_with("One") { body.clone() } else { body.replace('{', "{\"count\":1,") };
+        let (total, said, _) = load(method, &["-n", "1", "-c", "1", "--timeout", "60s", "--body", &body]);
+        assert_eq!(
+            (&total["statuses"], &total["errors"]["total"]),
+            (&json!({"200": 1}), &json!(0)),
+            "{method}: {said}"
+        );
+    }
+}
+
+#[test]
+fn making_messages_is_lag_of_the_generator_and_no_latency() {
+    let more = ["-n", "4", "-c", "1", "--messages", "500", "--body", r#"{"count":1}"#];
+    let (total, said, _) = load("lab.Lab/Up", &more);
+    assert_eq!(total["errors"]["total"], 0, "{said}");
+    assert_eq!(total["generator_lag"]["count"], 4, "{total}");
+}
+
+#[test]
 fn what_a_method_does_not_have_is_refused() {
     let (address, _) = server::start(Reflection::V1);
     let url = format!("http://{address}");

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gauge::results::Results;
+use gauge::results::{GeneratorMachine, Results};
 
 use super::database::{Database, campaign, later, slower};
 
@@ -87,4 +87,23 @@ fn a_trend_names_the_campaign_in_which_the_level_changed() {
         let (code, text) = database.gauge(&["trend", "weir", "p42"]);
         assert!(code == 64 && text.contains("throughput, mean_ms"), "{code} {text}");
     }
+}
+
+#[test]
+fn clocks_of_generators_make_no_other_machine() {
+    let with = |offset: f64, cpus: u32| {
+        let mut results = campaign();
+        results.environment.generators = vec![GeneratorMachine {
+            name: "generator-1".to_owned(),
+            place: "ssh gauge@10.0.0.4".to_owned(),
+            cpus,
+            clock_offset_ms: Some(offset),
+            clock_round_trip_ms: Some(offset / 2.0),
+        }];
+        results
+    };
+    let (code, text) = compared(&with(0.5, 4), &later(with(-1.75, 4), 1), &[]);
+    assert!(code == 0 && !text.contains("generators"), "{code} {text}");
+    let (code, text) = compared(&with(0.5, 4), &later(with(0.5, 8), 1), &[]);
+    assert!(code != 0 && text.contains("generators"), "{code} {text}");
 }

@@ -99,6 +99,11 @@ async fn call(
         (http::HeaderName::from_static(name), http::HeaderValue::from_str(text).expect("a value"))
     };
     let response = http::Response::builder().header("content-type", "application/grpc");
+    if !health && let Ok(status) = std::env::var("HTTP_STATUS") {
+        let status: u16 = status.parse().expect("a status");
+        let _ = respond.send_response(http::Response::builder().status(status).body(()).expect("a head"), true);
+        return;
+    }
     let refusal = if known { code.filter(|_| !good) } else { Some("12".to_owned()) };
     if let Some(code) = refusal {
         let head = response.header("grpc-status", code).header("grpc-message", "the shop is closed").body(());
@@ -162,6 +167,8 @@ fn a_service_that_refuses_the_calls_is_not_loaded() {
     for (variables, found) in [
         ("REFUSE_AFTER: '0'", "responded with gRPC status 0"),
         ("REFUSE_AFTER: '0', CODE: '14'", "responded with gRPC status 14 (the shop is closed)"),
+        ("HTTP_STATUS: '204'", "responded with 204"),
+        ("HTTP_STATUS: '302'", "responded with 302"),
     ] {
         let campaign = campaign(variables);
         let finished = campaign.run(&[]);

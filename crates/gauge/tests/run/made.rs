@@ -17,9 +17,10 @@ fn campaign(hosts: &str) -> Campaign {
         "here=$(dirname \"$0\")/..\nstep=$2\nfor one; do case $one in -state=*) state=${one#-state=};; esac; done\n\
          echo \"$step $TF_DATA_DIR\" >>\"$here/steps\"\ncase $step in\n\
          init) mkdir -p \"$TF_DATA_DIR\";;\n\
-         apply) echo '{\"resources\": [{\"mode\": \"managed\"}]}' >\"$state\"; echo made;;\n\
-         output) cat \"$here/hosts\";;\n\
-         destroy) [ ! -e \"$here/stuck\" ] || { echo no rights; exit 1; }; [ -e \"$here/liar\" ] || echo '{\"resources\": []}' >\"$state\";;\nesac",
+         apply) if [ -e \"$here/full\" ]; then cp \"$here/full\" \"$here/module/errored.tfstate\"; echo 'Error: see errored.tfstate'; exit 1; fi; \
+         [ ! -e \"$here/plan\" ] || { echo 'Error: no credentials'; exit 1; }; echo '{\"resources\": [{\"mode\": \"managed\"}]}' >\"$state\"; echo made;;\n\
+         output) [ ! -e \"$here/broken\" ] || { rm \"${state%/*}/record.json\"; mkdir \"${state%/*}/record.json\"; }; echo 'Warning: {overrides}'; cat \"$here/hosts\";;\n\
+         destroy) cp \"$state\" \"$here/destroyed\"; [ ! -e \"$here/stuck\" ] || { echo no rights; exit 1; }; [ -e \"$here/liar\" ] || echo '{\"resources\": []}' >\"$state\";;\nesac",
     );
     campaign
 }
@@ -90,6 +91,84 @@ fn a_destroy_is_believed_only_when_the_state_says_the_same() {
     }
 }
 
+const ERRORED: &str = r#"{"version": 4, "lineage": "a", "serial": 1, "resources": [{"mode": "managed"}]}"#;
+
+#[test]
+fn a_state_that_could_not_be_saved_is_destroyed_and_not_overwritten() {
+    let campaign = campaign("[]");
+    campaign.file("full", ERRORED);
+    let finished = campaign.run_with(&[], &[("PATH", &path(&campaign))]);
+    assert_eq!(finished.code, 69, "{}", finished.text());
+    assert_eq!(steps(&campaign), ["init", "apply", "destroy"]);
+    assert_eq!(fs::read_to_string(campaign.path("destroyed")).expect("a state was destroyed"), ERRORED);
+    assert!(!campaign.path("module/errored.tfstate").exists());
+    assert_eq!(campaign.gauge(&["machines"]).stdout, "no machines are left\n");
+}
+
+#[test]
+fn what_another_run_could_not_save_is_left_as_it_is() {
+    let campaign = campaign("[]");
+    let errored = campaign.path("module/errored.tfstate");
+    campaign.file("module/errored.tfstate", ERRORED);
+    let finished = campaign.run_with(&[], &[("PATH", &path(&campaign))]);
+    assert_eq!(finished.code, 64, "{}", finished.text());
+    assert!(finished.stderr.contains("the only record of them"), "{}", finished.text());
+    assert!(steps(&campaign).is_empty() && errored.exists());
+    assert_eq!(campaign.gauge(&["machines"]).stdout, "no machines are left\n");
+    // One that is cut off is no state.
+    fs::remove_file(&errored).expect("it was there");
+    campaign.file("full", "{\"version\": 4, \"resour");
+    let finished = campaign.run_with(&[], &[("PATH", &path(&campaign))]);
+    assert!(finished.code == 69 && finished.stderr.contains("cannot be read"), "{}", finished.text());
+    assert!(!steps(&campaign).contains(&"destroy".to_owned()) && errored.exists());
+    assert!(campaign.gauge(&["machines"]).stdout.contains("destroy failed"));
+}
+
+#[test]
+fn a_lost_state_is_never_taken_for_nothing_left() {
+    let campaign = campaign(r#"[{"role": "gateway", "address": "127.0.0.1", "port": 1}]"#);
+    campaign.file("stuck", "");
+    let finished = campaign.run_with(&[], &[("PATH", &path(&campaign))]);
+    assert_eq!(finished.code, 69, "{}", finished.text());
+    fs::remove_file(campaign.path("stuck")).expect("it was there");
+    let folder = fs::read_dir(campaign.path("state/gauge/machines")).expect("a folder").flatten().next();
+    let folder = folder.expect("a run").path();
+    let before = steps(&campaign);
+    for content in [None, Some(""), Some("{}")] {
+        let state = folder.join("terraform.tfstate");
+        match content {
+            None => fs::remove_file(&state).expect("it was there"),
+            Some(text) => fs::write(&state, text).expect("a file"),
+        }
+        let destroyed = campaign.gauge(&["machines", "destroy", "--all"]);
+        assert_eq!(destroyed.code, 69, "{content:?}: {}", destroyed.text());
+        assert!(destroyed.stderr.contains("missing or empty"), "{}", destroyed.text());
+        assert!(destroyed.stderr.contains("known machines: gateway 127.0.0.1"), "{}", destroyed.text());
+        assert!(folder.join("record.json").exists());
+    }
+    assert_eq!(steps(&campaign), before, "nothing was run on it");
+}
+
+#[test]
+fn an_apply_that_has_made_nothing_leaves_nothing() {
+    let campaign = campaign("[]");
+    campaign.file("plan", "");
+    let finished = campaign.run_with(&[], &[("PATH", &path(&campaign))]);
+    assert!(finished.code == 69 && finished.stderr.contains("no credentials"), "{}", finished.text());
+    assert_eq!(steps(&campaign), ["init", "apply"]);
+    assert_eq!(campaign.gauge(&["machines"]).stdout, "no machines are left\n");
+}
+
+#[test]
+fn machines_are_destroyed_also_where_their_record_cannot_be_written() {
+    let campaign = campaign("[]");
+    campaign.file("broken", "");
+    let finished = campaign.run_with(&[], &[("PATH", &path(&campaign))]);
+    assert!(finished.stderr.contains("record.json"), "{}", finished.text());
+    assert_eq!(steps(&campaign), ["init", "apply", "output", "destroy"]);
+    assert_eq!(campaign.gauge(&["machines"]).stdout, "no machines are left\n");
+}
+
 #[test]
 fn a_record_that_cannot_be_read_is_listed_and_nothing_of_it_is_removed() {
     let campaign = campaign("[]");
@@ -100,6 +179,8 @@ fn a_record_that_cannot_be_read_is_listed_and_nothing_of_it_is_removed() {
     assert!(listed.code == 0 && listed.stdout.contains("is not what gauge writes"), "{}", listed.text());
     let destroyed = campaign.gauge(&["machines", "destroy", "shop-1"]);
     assert_eq!(destroyed.code, 69, "{}", destroyed.text());
+    let command = format!("tofu destroy -state={}", folder.join("terraform.tfstate").display());
+    assert!(destroyed.stderr.contains(&command), "{}", destroyed.text());
     assert!(folder.join("record.json").exists());
     for name in ["..", ".", "nothing", "../machines/shop-1"] {
         assert_eq!(campaign.gauge(&["machines", "destroy", name]).code, 64, "{name}");

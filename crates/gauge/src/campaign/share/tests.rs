@@ -9,12 +9,15 @@ fn workload(load: &str) -> Workload {
 
 #[test]
 fn all_shares_together_are_the_load() {
-    let shares = split(&workload("{closed: {users: 7, iterations: 100}}"), 3).expect("shares");
-    let of = |load: &Load| match load {
-        Load::Closed(Closed { users: Span::Constant(users), iterations, .. }) => (*users, iterations.expect("some")),
-        other => panic!("{other:?}"),
+    let shares = split(&workload("{closed: {users: 5, iterations: 100}}"), 3).expect("shares");
+    let of = |share: &Workload| {
+        let prepared = crate::load::Prepared::new(share).expect("it is prepared");
+        (prepared.slots(), prepared.planned_requests())
     };
-    assert_eq!(shares.iter().map(|share| of(&share.load)).collect::<Vec<_>>(), [(3, 34), (2, 33), (2, 33)]);
+    // In proportion to the users, so that all end at about the same time.
+    assert_eq!(shares.iter().map(of).collect::<Vec<_>>(), [(2, Some(40)), (2, Some(40)), (1, Some(20))]);
+    let text = serde_json::to_string(&shares[1]).expect("JSON");
+    assert_eq!(serde_json::from_str::<Workload>(&text).expect("a workload").share, Share { index: 1, of: 3 });
     let shares = split(&workload("{open: {rate: 100/s, duration: 1s, connections: 9}}"), 2).expect("shares");
     let of = |load: &Load| match load {
         Load::Open(Open { rate: Rates::Constant(rate), connections, .. }) => (*rate, *connections),
@@ -31,6 +34,11 @@ fn a_load_that_is_too_small_is_refused() {
     assert!(split(&workload("{closed: {users: 1, duration: 1s}}"), 2).is_err_and(|why| why.contains("1 users")));
     assert!(split(&workload("{closed: {users: 4, iterations: 3}}"), 2).is_err());
     assert!(split(&workload("{open: {rate: 9/s, duration: 1s, connections: 1}}"), 2).is_err());
+    // A generator may have no user at one end of a ramp, and a warm-up gets the users that it needs.
+    let phases = "{phases: [{name: warm-up, warmup: true, closed: {users: 1, iterations: 1}}, {name: load, closed: {users: {from: 1, to: 2}, duration: 1s}}]}";
+    for share in split(&workload(phases), 2).expect("shares") {
+        assert_eq!(crate::load::Prepared::new(&share).expect("it is prepared").slots(), 1);
+    }
     let one = workload("{closed: {users: 1, duration: 1s}}");
     assert_eq!(split(&one, 1).expect("itself"), [one]);
 }

@@ -56,6 +56,7 @@ pub(super) struct Shell {
     options: Vec<String>,
     /// The connection's socket lies in it.
     _folder: tempfile::TempDir,
+    _held: std::fs::File,
     socket: PathBuf,
     child: Child,
     stdin: Option<ChildStdin>,
@@ -69,10 +70,32 @@ pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
+/// Names of the folders of connections.
+const PREFIX: &str = "gauge-control-";
+/// A folder that is younger may not be held yet.
+const YOUNG: Duration = Duration::from_secs(60);
+
+/// A folder for the socket of a connection, and what shows that it is in use. Those of programs that were killed are removed.
+fn folder_in(parent: &Path) -> std::io::Result<(tempfile::TempDir, std::fs::File)> {
+    let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
+        let age = entry.metadata().and_then(|found| found.modified()).map(|since| since.elapsed().unwrap_or_default());
+        let is_young = age.is_ok_and(|age| age < YOUNG);
+        // The lock ends with the program, however it ends.
+        if !is_young && std::fs::File::open(entry.path()).is_ok_and(|folder| folder.try_lock().is_ok()) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+    let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
+    let held = std::fs::File::open(folder.path())?;
+    held.lock()?;
+    Ok((folder, held))
+}
+
 impl Shell {
     pub(super) fn open(gauge: &Path, config: &plan::Ssh, log: &Path) -> Result<Self, DeployError> {
-        let folder = tempfile::Builder::new().prefix("gauge-ssh-").tempdir();
-        let folder = folder.map_err(|error| DeployError::file(std::env::temp_dir(), error))?;
+        let (folder, held) =
+            folder_in(&std::env::temp_dir()).map_err(|error| DeployError::file(std::env::temp_dir(), error))?;
         let socket = folder.path().join("control");
         let log = log.to_owned();
         let file = std::fs::File::create(&log).map_err(|error| DeployError::file(&log, error))?;
@@ -117,7 +140,8 @@ impl Shell {
             });
         }
         let host = config.host.clone();
-        let mut shell = Shell { host, options, _folder: folder, socket, child, stdin, lines, log, asked: 0 };
+        let mut shell =
+            Shell { host, options, _folder: folder, _held: held, socket, child, stdin, lines, log, asked: 0 };
         shell.status(PRELUDE, CONNECT)?;
         Ok(shell)
     }
@@ -200,5 +224,31 @@ impl Drop for Shell {
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_killed_programs_are_removed_and_those_in_use_stay() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let old = || {
+            let (folder, held) = folder_in(parent.path()).expect("a folder");
+            std::fs::write(folder.path().join("control"), "").expect("a file");
+            held.set_modified(std::time::SystemTime::now() - 2 * YOUNG).expect("a time");
+            (folder.keep(), held)
+        };
+        let (in_use, held) = old();
+        let (killed, lock) = old();
+        drop(lock);
+        let young = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent.path()).expect("a folder");
+        let other = parent.path().join("another");
+        std::fs::create_dir(&other).expect("a folder");
+        let _next = folder_in(parent.path()).expect("a folder");
+        assert!(!killed.exists());
+        assert!(in_use.exists() && young.path().exists() && other.exists());
+        drop(held);
     }
 }

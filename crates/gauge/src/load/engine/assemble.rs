@@ -90,7 +90,7 @@ fn assemble_phase(
     let end = reached().map(|part| part.end).max().unwrap_or(start);
     let duration_s = end.saturating_sub(start) as f64 / 1e9;
     let (concurrency, requested) = match &phase.kind {
-        Kind::Closed(closed) => (closed.users.mean(), None),
+        Kind::Closed(closed) => (closed.users.mean_of(prepared.share), None),
         Kind::Setup => (f64::from(prepared.slots()), None),
         Kind::Open(open) => (f64::from(open.connections), Some(open.rate.mean())),
     };

@@ -35,8 +35,8 @@ pub(crate) use single::{connect, once};
 const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 256 << 20;
 
-/// Most bytes of a response that are kept for captures.
-const KEEP: usize = 16 * 1024 * 1024;
+/// Most bytes of a response that are kept for captures: as many as the longest message of gRPC has, with its prefix.
+const KEEP: usize = (64 << 20) + 5;
 
 /// The streams of one thread.
 pub(crate) struct Http2 {
@@ -231,6 +231,7 @@ impl Transport for Http2 {
         let number = pacer.slots[slot as usize].operation;
         let generation = self.generations[slot as usize].wrapping_add(1);
         self.generations[slot as usize] = generation;
+        let since = clock::now();
         let values = pacer.draw(slot);
         let head = self.heads[number].clone().unwrap_or_else(|| Head::new(operation, authority, values));
         let made = body_of(operation, values).and_then(|body| Ok((body, self.more(pacer, slot, operation)?)));
@@ -242,6 +243,9 @@ impl Transport for Http2 {
                 return;
             }
         };
+        if operation.grpc.is_some() {
+            pacer.made(slot, since);
+        }
         let bodies = body.iter().chain(&more).map(Bytes::len).sum::<usize>() as u64;
         let bytes = SentBytes { all: head.bytes + bodies, bodies };
         let exchange = Exchange {
@@ -350,6 +354,7 @@ async fn converse(connection: &Connection, exchange: Exchange, inbox: &Inbox) ->
         let response = response.await.map_err(|error| kind(&error))?;
         let status = response.status().as_u16();
         let (head, mut stream) = response.into_parts();
+        let is_complete = stream.is_end_stream();
         let mut bytes = field_bytes(&head.headers) as u64;
         let (mut body, mut seen) = (Vec::new(), exchange.streams.then(Stream::default));
         while let Some(data) = stream.data().await {
@@ -370,11 +375,12 @@ async fn converse(connection: &Connection, exchange: Exchange, inbox: &Inbox) ->
         let done = clock::now();
         let (status, why) = match &exchange.grpc {
             Some(method) => {
-                let Some(status) = method.status(status, &head.headers, trailers.as_ref(), &body) else {
+                let end = if is_complete { Some(&head.headers) } else { trailers.as_ref() };
+                let Some(status) = method.status(status, &head.headers, end, &body) else {
                     inbox.tell(slot, generation, Event::GrpcError("OK without exactly one valid message".to_owned()));
                     return Err(Failure::BadReply);
                 };
-                let why = (status != grpc::OK).then(|| method.why(status, &head.headers, trailers.as_ref()));
+                let why = (status != grpc::OK).then(|| method.why(status, &head.headers, end));
                 (status, why)
             }
             None => (status, None),

@@ -153,9 +153,9 @@ impl<'p> Pacer<'p> {
                 self.begin_users(all, |_| (start, u64::MAX, steps));
             }
             Kind::Closed(closed) => {
-                let (thread, threads) = (self.thread, self.threads);
-                let count = share(closed.users.most(), thread, threads) as usize;
-                self.begin_users(count, |slot| user_plan(closed, slot * threads + thread, start));
+                let (thread, threads, all) = (self.thread, self.threads, prepared.share);
+                let count = share(all.users(closed.users.most()), thread, threads) as usize;
+                self.begin_users(count, |slot| user_plan(closed, all.user(slot * threads + thread), start));
             }
             Kind::Open(open) => {
                 self.limit = share(open.connections, self.thread, self.threads);
@@ -271,7 +271,7 @@ impl<'p> Pacer<'p> {
         slot.phase = self.phase;
         slot.state = State::Busy;
         let begun = if paced { clock::now() } else { due };
-        slot.times = SendTimes { due, possible, begun, sent: 0, paced };
+        slot.times = SendTimes { due, possible, begun, making: 0, sent: 0, paced };
         self.busy += 1;
         self.recorder.phases[self.phase].cells[slot.operation].scheduled += 1;
     }
@@ -298,6 +298,17 @@ impl<'p> Pacer<'p> {
         let operation = self.operation(index);
         self.requester.draw(operation, &self.slots[index as usize].user);
         self.requester.values()
+    }
+
+    /// The slot's messages are made, since this moment: the time that it took is the generator's own.
+    pub(crate) fn made(&mut self, index: u32, since: u64) {
+        let times = &mut self.slots[index as usize].times;
+        times.begun = clock::now();
+        times.making = times.begun.saturating_sub(since);
+        // Without a schedule the request is due when it can be sent.
+        if !times.paced {
+            times.due += times.making;
+        }
     }
 
     /// Whether the moment of the send matters; if not, [`Pacer::sent`] may be told the moment at which the request became due.
@@ -567,29 +578,17 @@ pub(crate) fn share(of: u32, thread: u32, threads: u32) -> u32 {
 /// Beginning, end and number of requests of one user.
 fn user_plan(closed: &Closed, user: u32, start: u64) -> (u64, u64, u64) {
     let end = closed.duration.map_or(u64::MAX, |duration| start.saturating_add(nanoseconds(duration)));
-    let requests = closed.iterations.map_or(u64::MAX, |iterations| {
-        let users = u64::from(closed.users.most());
-        iterations / users + u64::from(u64::from(user) < iterations % users)
-    });
-    match closed.users {
-        Span::Constant(_) => (start, end, requests),
-        Span::Ramp { from, to } => {
-            let length = closed.duration.map_or(0.0, |duration| duration.as_nanos() as f64);
-            let (few, many) = (from.min(to), from.max(to));
-            if user < few {
-                return (start, end, requests);
-            }
-            // The number of users passes this one's at this share of the time.
-            let share = f64::from(user - few + 1) / f64::from((many - few).max(1));
-            if from < to {
-                (start + (length * share) as u64, end, requests)
-            } else {
-                (start, start + (length * (1.0 - share)) as u64, requests)
-            }
-        }
-    }
+    let requests = closed.iterations_of_user(user).unwrap_or(u64::MAX);
+    let Some(share) = closed.users.passes(user) else { return (start, end, requests) };
+    let length = closed.duration.map_or(0.0, |duration| duration.as_nanos() as f64);
+    let passed = start + (length * share) as u64;
+    let grows = matches!(closed.users, Span::Ramp { from, to } if from < to);
+    if grows { (passed, end, requests) } else { (start, passed, requests) }
 }
 
 pub(crate) fn nanoseconds(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

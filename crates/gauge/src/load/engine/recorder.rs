@@ -291,6 +291,8 @@ impl<'p> Recorder<'p> {
             if times.possible <= times.due {
                 cell.generator_lag.record(times.begun.saturating_sub(times.possible));
             }
+        } else if times.making > 0 {
+            cell.generator_lag.record(times.making);
         }
     }
 
@@ -488,11 +490,13 @@ pub(crate) struct SendTimes {
     pub(crate) due: u64,
     /// When it was due and a connection was free.
     pub(crate) possible: u64,
-    /// When the generator turned to it.
+    /// When the generator turned to it; of a call of gRPC, when it had made the messages.
     pub(crate) begun: u64,
+    /// Of a call of gRPC: how long its messages took to make.
+    pub(crate) making: u64,
     /// When its first byte left.
     pub(crate) sent: u64,
-    /// Whether a schedule or a think time said when; if not, lag means nothing.
+    /// Whether a schedule or a think time said when; if not, the only lag is that of messages which are made.
     pub(crate) paced: bool,
 }
 

@@ -15,7 +15,8 @@ use prost_reflect::DescriptorPool;
 use prost_reflect::prost_types::FileDescriptorProto;
 use protox::file::{FileResolver, GoogleFileResolver};
 
-use super::{Frames, code_of, framed, message_of};
+use super::{Frames, UNKNOWN, code_of, framed, message_of};
+use crate::foreign::{self, shown};
 use crate::load::engine::http2;
 use crate::load::prepare::Authority;
 pub(crate) use messages::{Content, Error, Files, Query, Reply, Service, Services, Wanted};
@@ -52,8 +53,8 @@ impl Refusal {
     fn text(self) -> String {
         match self {
             Refusal::Code(code, text) if text.is_empty() => format!("gRPC status {code}"),
-            Refusal::Code(code, text) => format!("gRPC status {code}: {text}"),
-            Refusal::Other(text) => text,
+            Refusal::Code(code, text) => format!("gRPC status {code}: {}", shown(&text)),
+            Refusal::Other(text) => shown(&text),
         }
     }
 }
@@ -83,8 +84,12 @@ pub(crate) fn read(
         let late = |_| Problem::Unavailable(format!("no complete response within {} s", limit.as_secs_f64()));
         let files = tokio::time::timeout(limit, work).await.map_err(late)??;
         let mut pool = DescriptorPool::new();
-        let unusable =
-            |error| Problem::Unavailable(format!("the descriptors that the server sent do not resolve: {error}"));
+        let unusable = |error: prost_reflect::DescriptorError| {
+            Problem::Unavailable(format!(
+                "the descriptors that the server sent do not resolve: {}",
+                shown(&error.to_string())
+            ))
+        };
         pool.add_file_descriptor_protos(files).map_err(unusable)?;
         Ok(pool)
     })
@@ -108,8 +113,9 @@ async fn files(
                     Ok(mut stream) => stream.services().await.unwrap_or_default(),
                     Err(_) => Vec::new(),
                 };
-                let known = if known.is_empty() { String::new() } else { format!("; it has {}", known.join(", ")) };
-                return Err(Problem::Unknown(format!("the server has no service `{service}`{known}")));
+                let known =
+                    if known.is_empty() { String::new() } else { format!("; it has {}", foreign::list(&known)) };
+                return Err(Problem::Unknown(format!("the server has no service `{}`{known}", shown(service))));
             }
             Err(refusal) => return Err(Problem::Unavailable(refusal.text())),
         }
@@ -126,6 +132,8 @@ struct Stream {
     head: Option<ResponseFuture>,
     receive: Option<RecvStream>,
     fields: HeaderMap,
+    /// Whether the head ended the stream.
+    is_complete: bool,
     frames: Frames,
     /// Those that came and were not read yet.
     messages: VecDeque<Vec<u8>>,
@@ -152,7 +160,15 @@ impl Stream {
         let mut sender = sender.ready().await.map_err(broken)?;
         let (head, send) = sender.send_request(request, false).map_err(broken)?;
         let (frames, messages) = (Frames::default(), VecDeque::new());
-        Ok(Stream { send, head: Some(head), receive: None, fields: HeaderMap::new(), frames, messages })
+        Ok(Stream {
+            send,
+            head: Some(head),
+            receive: None,
+            fields: HeaderMap::new(),
+            is_complete: false,
+            frames,
+            messages,
+        })
     }
 
     async fn ask(&mut self, wanted: Wanted) -> Result<Content, Refusal> {
@@ -174,6 +190,7 @@ impl Stream {
     async fn message(&mut self) -> Result<Vec<u8>, Refusal> {
         if let Some(head) = self.head.take() {
             let (head, receive) = head.await.map_err(broken)?.into_parts();
+            self.is_complete = receive.is_end_stream();
             if head.status != 200 {
                 let status = format!("HTTP status {}", head.status.as_u16());
                 // Something that knows no gRPC has no such path.
@@ -198,8 +215,8 @@ impl Stream {
                 }
                 None => {
                     let trailers = receive.trailers().await.map_err(broken)?;
-                    let code = code_of(&self.fields, trailers.as_ref()).unwrap_or(2);
-                    return Err(Refusal::Code(code, message_of(&self.fields, trailers.as_ref())));
+                    let end = if self.is_complete { Some(&self.fields) } else { trailers.as_ref() };
+                    return Err(Refusal::Code(code_of(end).unwrap_or(UNKNOWN), message_of(end)));
                 }
             }
         }
@@ -250,7 +267,9 @@ impl Stream {
                     Err(_) => {
                         let why = refused.err().map_or("it sent another file".to_owned(), Refusal::text);
                         return Err(format!(
-                            "the descriptor does not resolve: `{importer}` imports `{import}`, and the server has it not ({why})"
+                            "the descriptor does not resolve: `{}` imports `{}`, and the server has it not ({why})",
+                            shown(&importer),
+                            shown(&import)
                         ));
                     }
                 },

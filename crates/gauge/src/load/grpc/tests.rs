@@ -27,6 +27,10 @@ fn method(name: &str) -> Method {
     Method::find(&pool(), &Grpc::of(format!("shop.Items/{name}")), "here").expect("a method")
 }
 
+fn head(kind: &str) -> HeaderMap {
+    HeaderMap::from_iter([(CONTENT_TYPE, kind.parse().expect("a value"))])
+}
+
 fn ending(status: &str) -> HeaderMap {
     HeaderMap::from_iter([("grpc-status".parse().expect("a name"), status.parse().expect("a value"))])
 }
@@ -50,7 +54,7 @@ fn a_method_says_what_it_takes_and_returns() {
 
 #[test]
 fn one_message_and_only_one_is_a_response() {
-    let (get, head) = (method("Get"), HeaderMap::new());
+    let (get, head) = (method("Get"), head("application/grpc"));
     let item = get.encode(r#"{"id":7,"name":"a violin"}"#).expect("a message");
     let of = |body: &[u8], code: &str| get.status(200, &head, Some(&ending(code)), body);
     assert_eq!(of(&item, "0"), Some(OK));
@@ -60,8 +64,35 @@ fn one_message_and_only_one_is_a_response() {
     assert_eq!(of(&[item.clone(), item.clone()].concat(), "0"), None, "two messages");
     assert_eq!(of(&item[..item.len() - 1], "0"), None, "a part of one");
     assert_eq!(get.status(200, &head, None, &item), Some(UNKNOWN), "no trailers");
+    assert_eq!(get.status(200, &head, Some(&HeaderMap::new()), &item), Some(UNKNOWN), "trailers without a status");
     assert_eq!(get.status(503, &head, None, b"<html>"), Some(503));
-    assert_eq!(get.status(200, &ending("5"), None, &[]), Some(5), "in the head");
+}
+
+#[test]
+fn what_is_no_response_of_grpc_is_never_ok() {
+    let status = |status, kind: &str, code: &str| Method::stream_status(status, &head(kind), Some(&ending(code)));
+    for kind in ["application/grpc", "application/grpc+proto", "application/grpc;charset=utf-8"] {
+        assert_eq!(status(200, kind, "0"), OK, "{kind}");
+    }
+    for kind in ["text/html", "application/json", "application/grpc-web", "application/grp", ""] {
+        assert_eq!(status(200, kind, "0"), UNKNOWN, "{kind}");
+    }
+    assert_eq!(Method::stream_status(200, &HeaderMap::new(), Some(&ending("0"))), UNKNOWN);
+    for http in [204, 302, 401, 500, 503] {
+        assert_eq!(status(http, "application/grpc", "0"), http, "an intermediary's");
+        assert_eq!(status(http, "application/grpc", "14"), 14, "the code says more");
+    }
+    for code in ["+0", "00", "-0", "0x0", " 0", "", "17", "99999999999", "0 0"] {
+        assert_eq!(status(200, "application/grpc", code), UNKNOWN, "{code:?}");
+    }
+    let two = |one: &str, other: &str| {
+        let mut fields = ending(one);
+        fields.append("grpc-status", other.parse().expect("a value"));
+        Method::stream_status(200, &head("application/grpc"), Some(&fields))
+    };
+    assert_eq!([two("0", "13"), two("13", "0"), two("0", "0")], [UNKNOWN, UNKNOWN, OK]);
+    let why = method("Get").why(UNKNOWN, &head("text/html"), Some(&ending("0")));
+    assert_eq!(why, "shop.Items/Get: content-type text/html instead of application/grpc");
 }
 
 #[test]
@@ -115,7 +146,7 @@ proptest! {
     fn no_bytes_of_a_server_are_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let get = method_once();
         let _ = get.json(&bytes);
-        let _ = get.status(200, &HeaderMap::new(), Some(&ending("0")), &bytes);
+        let _ = get.status(200, &head("application/grpc"), Some(&ending("0")), &bytes);
     }
 }
 

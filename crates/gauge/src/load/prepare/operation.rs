@@ -10,7 +10,7 @@ use prost_reflect::DescriptorPool;
 
 use super::secure::Policy;
 use super::values::{PrepareOr, Value, Values};
-use super::{Authority, DEFAULT_EXPECT, PrepareError, UPGRADED, Url};
+use super::{Authority, CALLED, DEFAULT_EXPECT, PrepareError, UPGRADED, Url};
 use crate::load::grpc::reflection::{self, Problem};
 use crate::load::grpc::{self, Method};
 use crate::load::template::{Escape, Template};
@@ -279,6 +279,9 @@ impl Builder {
         let mut headers = Vec::new();
         for (name, value) in &operation.headers {
             check_header(name, value).map_err(fail)?;
+            if self.protocol != Protocol::Http1 {
+                check_http2(name, value).map_err(fail)?;
+            }
             headers.push((name.clone(), template(value)));
         }
         let mut body = match &operation.body {
@@ -339,6 +342,8 @@ impl Builder {
         }
         let wants_json = captures.iter().any(|capture| matches!(capture.from, CaptureFrom::Json(_)));
         let expect = match operation.expect.as_slice() {
+            // Of calls no other status is a success.
+            _ if grpc.is_some() => &CALLED[..],
             [] if self.websocket => &UPGRADED[..],
             [] => &DEFAULT_EXPECT[..],
             own => own,
@@ -499,6 +504,18 @@ fn check_header(name: &str, value: &str) -> Result<(), String> {
         if name.eq_ignore_ascii_case(framing) {
             return Err(format!("`{name}` is written by the generator, from the body; leave it out"));
         }
+    }
+    Ok(())
+}
+
+/// What HTTP/2 forbids (RFC 9113 section 8.2.2): servers reset such requests.
+fn check_http2(name: &str, value: &str) -> Result<(), String> {
+    let forbidden = ["keep-alive", "proxy-connection", "upgrade", "http2-settings"];
+    if forbidden.iter().any(|one| name.eq_ignore_ascii_case(one)) {
+        return Err(format!("HTTP/2 has no header `{name}`; leave it out"));
+    }
+    if name.eq_ignore_ascii_case("te") && !value.eq_ignore_ascii_case("trailers") {
+        return Err(format!("over HTTP/2 the header `{name}` may only be `trailers`"));
     }
     Ok(())
 }

@@ -88,3 +88,26 @@ fn the_modules_for_clouds_have_the_output_that_is_read() {
         assert!(problems(&[host]).is_empty(), "{file}");
     }
 }
+
+#[test]
+fn a_load_that_generators_cannot_share_is_refused() {
+    let load = |yaml: &str| serde_saphyr::from_str::<Load>(yaml).expect("a load");
+    for (yaml, why) in [
+        ("{closed: {users: 1, duration: 1s}}", "1 users"),
+        ("{closed: {users: 4, iterations: 3}}", "3 requests of 4 users"),
+        ("{open: {rate: 9/s, duration: 1s, connections: 1}}", "1 connections"),
+        (
+            "{phases: [{name: a, closed: {users: 9, duration: 1s}}, {name: b, closed: {users: 1, duration: 1s}}]}",
+            "1 users",
+        ),
+    ] {
+        assert!(fits(&load(yaml), 2).is_err_and(|text| text.contains(why)), "{yaml}");
+        assert_eq!(fits(&load(yaml), 1), Ok(()), "{yaml}");
+    }
+    for yaml in [
+        "{closed: {users: {from: 1, to: 2}, duration: 1s}}",
+        "{phases: [{name: warm-up, warmup: true, closed: {users: 1, duration: 1s}}, {name: b, closed: {users: 2, duration: 1s}}]}",
+    ] {
+        assert_eq!(fits(&load(yaml), 2), Ok(()), "{yaml}");
+    }
+}

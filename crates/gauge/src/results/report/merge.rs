@@ -56,15 +56,18 @@ fn merge_operations(ours: &mut Vec<Operation>, theirs: &[Operation]) {
 }
 
 impl Measurement {
-    /// Adds what another generator measured at the same time: counts, rates and concurrency add up, the duration is the longer one,
-    /// histograms merge. What one of them does not have, the sum does not have.
+    /// Adds what another generator measured at the same time: counts, requested rates and concurrency add up, the duration is the longer one, which is
+    /// that of the achieved rate too, histograms merge. What one of them does not have, the sum does not have.
     pub fn merge(&mut self, other: &Measurement) {
+        // Where requests end the load, a generator may end before the other: it has no rate any more.
+        let during = |one: &Measurement| {
+            let duration = one.duration_s.unwrap_or(1.0);
+            Some((one.rate.achieved? * duration, duration))
+        };
+        let achieved = during(self).zip(during(other)).map(|(a, b)| (a.0 + b.0) / a.1.max(b.1).max(f64::MIN_POSITIVE));
         self.duration_s = both(self.duration_s, other.duration_s, f64::max);
         self.concurrency = both(self.concurrency, other.concurrency, |a, b| a + b);
-        self.rate = Rate {
-            requested: both(self.rate.requested, other.rate.requested, |a, b| a + b),
-            achieved: both(self.rate.achieved, other.rate.achieved, |a, b| a + b),
-        };
+        self.rate = Rate { requested: both(self.rate.requested, other.rate.requested, |a, b| a + b), achieved };
         self.add_counts(other);
     }
 

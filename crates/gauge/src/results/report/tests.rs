@@ -57,6 +57,22 @@ fn a_later_format_is_refused() {
 }
 
 #[test]
+fn a_generator_that_ends_early_has_no_rate_afterwards() {
+    let of = |requests: u64, seconds: f64| Measurement {
+        duration_s: Some(seconds),
+        rate: Rate { requested: None, achieved: Some(requests as f64 / seconds) },
+        ..Measurement::default()
+    };
+    let mut sum = of(100, 1.0);
+    sum.merge(&of(100, 4.0));
+    assert_eq!((sum.duration_s, sum.rate.achieved), (Some(4.0), Some(50.0)));
+    sum.merge(&of(200, 2.0));
+    assert_eq!((sum.duration_s, sum.rate.achieved), (Some(4.0), Some(100.0)));
+    sum.merge(&Measurement::default());
+    assert_eq!(sum.rate.achieved, None);
+}
+
+#[test]
 fn generators_of_one_run_add_up() {
     let mut sum = report(&[1_000_000; 99]);
     sum.merge(&report(&[9_000_000]));

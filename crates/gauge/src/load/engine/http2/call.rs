@@ -1,10 +1,11 @@
 //! A call of gRPC that has a stream of messages, in one direction or in both.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use bytes::Bytes;
 use h2::SendStream;
 use h2::client::ResponseFuture;
+use tokio::sync::Notify;
 
 use super::{Answered, KEEP, field_bytes, send};
 use crate::load::engine::clock;
@@ -28,9 +29,13 @@ pub(super) async fn stream(
     keep_body: bool,
 ) -> Result<Answered, Broken> {
     if method.takes_stream && method.returns_stream {
-        let mut pings = Pings { request, messages, sent: 0, sent_at: 0, is_closed: false, round_trips: Vec::new() };
-        pings.next().await;
-        let mut seen = receive(method, response, keep_body, Some(&mut pings)).await?;
+        let talk = Talk::default();
+        let seen = tokio::select! {
+            biased;
+            seen = receive(method, response, keep_body, Some(&talk)) => seen,
+            () = talk.send(&mut request, messages) => unreachable!("it never completes"),
+        };
+        let (mut seen, pings) = (seen?, talk.pings.take());
         seen.stream.sent = pings.sent;
         seen.stream.round_trips = pings.round_trips;
         return Ok(seen.judge(method));
@@ -48,7 +53,7 @@ pub(super) async fn stream(
         }
         std::future::pending::<()>().await;
     };
-    let receive = receive(method, response, keep_body, None::<&mut Pings<std::iter::Empty<Bytes>>>);
+    let receive = receive(method, response, keep_body, None);
     let mut seen = tokio::select! {
         seen = receive => seen?,
         () = send_all => unreachable!("it never completes"),
@@ -57,37 +62,68 @@ pub(super) async fn stream(
     Ok(seen.judge(method))
 }
 
-/// The messages of a call in both directions.
-struct Pings<M> {
-    request: SendStream<Bytes>,
-    messages: M,
+/// A call in both directions. What comes is read also while a message waits for room: a server may have ended the call already.
+#[derive(Default)]
+struct Talk {
+    pings: RefCell<Pings>,
+    news: Notify,
+}
+
+/// The messages of such a call.
+#[derive(Default)]
+struct Pings {
+    /// Messages of which the first byte was sent, and those that were sent whole.
+    begun: u64,
     sent: u64,
-    sent_at: u64,
-    is_closed: bool,
+    begun_at: u64,
+    received: u64,
     round_trips: Vec<u64>,
 }
 
-impl<M: Iterator<Item = Bytes>> Pings<M> {
-    async fn next(&mut self) {
-        let Some(message) = self.messages.next() else {
-            self.is_closed = true;
-            // A server may have ended the call meanwhile.
-            let _ = self.request.send_data(Bytes::new(), true);
-            return;
-        };
-        self.sent_at = clock::now();
-        match send(&mut self.request, message, false).await {
-            Ok(()) => self.sent += 1,
-            Err(_) => self.is_closed = true,
+impl Pings {
+    fn is_waiting(&self) -> bool {
+        (self.round_trips.len() as u64) < self.begun
+    }
+
+    /// The message that is in flight may have its response.
+    fn look(&mut self) {
+        if self.is_waiting() && self.received >= self.begun {
+            self.round_trips.push(clock::now().saturating_sub(self.begun_at));
         }
+    }
+}
+
+impl Talk {
+    /// Sends each message when the one before it has its response. Never completes: the response says when the call is over.
+    async fn send(&self, request: &mut SendStream<Bytes>, messages: impl Iterator<Item = Bytes>) {
+        for message in messages {
+            {
+                let mut pings = self.pings.borrow_mut();
+                (pings.begun, pings.begun_at) = (pings.begun + 1, clock::now());
+            }
+            // A server that has ended the call already says why in its response.
+            if send(request, message, false).await.is_err() {
+                return std::future::pending().await;
+            }
+            {
+                let mut pings = self.pings.borrow_mut();
+                pings.sent += 1;
+                pings.look();
+            }
+            while self.pings.borrow().is_waiting() {
+                self.news.notified().await;
+            }
+        }
+        let _ = request.send_data(Bytes::new(), true);
+        std::future::pending::<()>().await;
     }
 
     /// So many messages have come.
-    async fn received(&mut self, received: u64) {
-        while !self.is_closed && received >= self.sent {
-            self.round_trips.push(clock::now().saturating_sub(self.sent_at));
-            self.next().await;
-        }
+    fn received(&self, received: u64) {
+        let mut pings = self.pings.borrow_mut();
+        pings.received = received;
+        pings.look();
+        self.news.notify_one();
     }
 }
 
@@ -116,14 +152,14 @@ impl Seen {
     }
 }
 
-async fn receive<M: Iterator<Item = Bytes>>(
+async fn receive(
     method: &Method,
     response: ResponseFuture,
     keep_body: bool,
-    mut pings: Option<&mut Pings<M>>,
+    talk: Option<&Talk>,
 ) -> Result<Seen, Broken> {
     let (head, mut stream) = response.await.map_err(Broken::Connection)?.into_parts();
-    let status = head.status.as_u16();
+    let (status, is_complete) = (head.status.as_u16(), stream.is_end_stream());
     let mut bytes = field_bytes(&head.headers) as u64;
     let (mut body, mut frames, mut seen) = (Vec::new(), Frames::default(), CallStream::default());
     while let Some(data) = stream.data().await {
@@ -149,24 +185,25 @@ async fn receive<M: Iterator<Item = Bytes>>(
         if seen.first == 0 && seen.received > 0 {
             seen.first = clock::now();
         }
-        if let Some(pings) = &mut pings {
-            pings.received(seen.received).await;
+        if let Some(talk) = talk {
+            talk.received(seen.received);
         }
     }
     let trailers = stream.trailers().await.map_err(Broken::Connection)?;
     bytes += trailers.as_ref().map_or(0, field_bytes) as u64;
     let done = clock::now();
+    let end = if is_complete { Some(&head.headers) } else { trailers.as_ref() };
     let counted = if method.returns_stream {
-        Method::stream_status(status, &head.headers, trailers.as_ref())
+        Method::stream_status(status, &head.headers, end)
     } else {
         seen.received = 1;
-        let counted = method.status(status, &head.headers, trailers.as_ref(), &body);
+        let counted = method.status(status, &head.headers, end, &body);
         counted.ok_or_else(|| Broken::Message("OK without exactly one valid message".to_owned()))?
     };
     if counted == OK && !frames.is_whole() {
         return Err(Broken::Message("the response ended with OK in the middle of a message".to_owned()));
     }
-    let why = (counted != OK).then(|| method.why(counted, &head.headers, trailers.as_ref()));
+    let why = (counted != OK).then(|| method.why(counted, &head.headers, end));
     let response = Response { done, status: counted, bytes, marked: false, stream: None };
     Ok(Seen { answered: Answered { response, fields: head.headers, body, why, stream: None }, stream: seen })
 }

@@ -94,6 +94,7 @@ async fn exchange_on(
 /// A whole response; the fields of its trailers stand behind those of its head.
 async fn receive(response: h2::client::ResponseFuture, sent: Instant, grpc: Option<&Grpc>) -> io::Result<Answer> {
     let (head, mut stream) = response.await.map_err(io::Error::other)?.into_parts();
+    let is_complete = stream.is_end_stream();
     let field = |(name, value): (&HeaderName, &HeaderValue)| {
         (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
     };
@@ -106,11 +107,12 @@ async fn receive(response: h2::client::ResponseFuture, sent: Instant, grpc: Opti
     }
     let trailers = stream.trailers().await.map_err(io::Error::other)?;
     let status = head.status.as_u16();
+    let end = if is_complete { Some(&head.headers) } else { trailers.as_ref() };
     let status = match grpc {
         None => status,
-        Some(method) if method.returns_stream => Grpc::stream_status(status, &head.headers, trailers.as_ref()),
+        Some(method) if method.returns_stream => Grpc::stream_status(status, &head.headers, end),
         Some(method) => method
-            .status(status, &head.headers, trailers.as_ref(), &body)
+            .status(status, &head.headers, end, &body)
             .ok_or_else(|| io::Error::other("the response is not one of gRPC"))?,
     };
     let headers = head.headers.iter().chain(trailers.iter().flatten()).map(field).collect();
