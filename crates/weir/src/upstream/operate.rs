@@ -87,7 +87,11 @@ impl Upstreams {
             let drained = set.targets.iter().filter_map(|target| {
                 let ms = now.since(target.state.drained_since()?).as_millis() as u64;
                 let is_new = listed.insert(target.text.clone());
-                is_new.then(|| DrainedTarget { upstream: upstream.name.to_string(), target: target.text.to_string(), ms })
+                is_new.then(|| DrainedTarget {
+                    upstream: upstream.name.to_string(),
+                    target: target.text.to_string(),
+                    ms,
+                })
             });
             drained.collect::<Vec<_>>()
         };
