@@ -227,8 +227,8 @@ mod tests {
     fn urls_are_shown_without_users() {
         for (text, expected) in [
             (
-                "https://u:p@w@a.example/x?token=1#id_token=2",
-                "https://[redacted]@a.example/x?token=[redacted]#id_token=[redacted]",
+                "https://u:p@w@a.example/x?token=1&b=2#id_token=3",
+                "https://[redacted]@a.example/x?token=[redacted]&b=2#id_token=[redacted]",
             ),
             ("http://key@a.example", "http://[redacted]@a.example"),
             ("//u:p@a.example/", "//[redacted]@a.example/"),
