@@ -1,21 +1,72 @@
-//! What must not be shown of a request: values of query parameters that carry credentials.
+//! What must not be shown of a request: values of query parameters that carry credentials, and user information in URLs.
 
-/// Names of such parameters, in lower case.
-const NAMES: [&str; 14] = [
+use std::ops::Range;
+
+/// Names of such parameters, in lower case. `docs/telemetry.md` lists them.
+const NAMES: [&str; 57] = [
+    // OAuth 2.0 and OpenID Connect: RFC 6749, 7521, 7636, 8628, 8693, Session Management.
     "access_token",
+    "actor_token",
+    "assertion",
+    "client_assertion",
+    "client_secret",
+    "code",
+    "code_verifier",
+    "device_code",
+    "id_token",
+    "id_token_hint",
+    "logout_token",
+    "refresh_token",
+    "subject_token",
+    "user_code",
+    // OAuth 1.0: RFC 5849.
+    "oauth_signature",
+    "oauth_token",
+    "oauth_verifier",
+    // SAML 2.0 bindings, CAS.
+    "samlart",
+    "samlresponse",
+    "ticket",
+    // URLs that are signed for AWS, CloudFront, Google Cloud, Azure and Alibaba Cloud.
+    "awsaccesskeyid",
+    "googleaccessid",
+    "ossaccesskeyid",
+    "security-token",
+    "sig",
+    "signature",
+    "x-amz-credential",
+    "x-amz-security-token",
+    "x-amz-signature",
+    "x-goog-credential",
+    "x-goog-signature",
+    "x-oss-credential",
+    "x-oss-security-token",
+    "x-oss-signature",
+    // Keys and tokens of APIs.
     "api-key",
     "api_key",
     "apikey",
-    "client_secret",
-    "code",
-    "id_token",
+    "auth",
+    "auth_token",
+    "authorization",
+    "authtoken",
+    "bearer_token",
+    "job_token",
+    "jwt",
     "key",
-    "password",
+    "private_token",
     "secret",
-    "sig",
-    "signature",
+    "session_token",
+    "sessionid",
+    "subscription-key",
     "token",
-    "x-amz-signature",
+    "x-api-key",
+    // What people know.
+    "otp",
+    "passphrase",
+    "passwd",
+    "password",
+    "pwd",
 ];
 /// Stands for a value; its length is not kept.
 const BLANK: &[u8] = b"[redacted]";
@@ -23,12 +74,50 @@ const BLANK: &[u8] = b"[redacted]";
 /// Whether a pair of a query, `name=value`, or its name alone, says that it carries a credential.
 pub fn is_secret(pair: &[u8]) -> bool {
     let name = pair.split(|&byte| byte == b'=').next().unwrap_or_default();
+    if name.iter().any(|byte| matches!(byte, b'%' | b'+')) {
+        return NAMES.iter().any(|secret| decoded(name).eq(secret.bytes()));
+    }
     NAMES.iter().any(|secret| name.eq_ignore_ascii_case(secret.as_bytes()))
+}
+
+/// A name as servers read it, in lower case. What is no escape stands for itself.
+fn decoded(name: &[u8]) -> impl Iterator<Item = u8> {
+    let digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16);
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let byte = *name.get(at)?;
+        at += 1;
+        let byte = match byte {
+            b'+' => b' ',
+            b'%' => match (digit(name.get(at)), digit(name.get(at + 1))) {
+                (Some(high), Some(low)) => {
+                    at += 2;
+                    (high << 4 | low) as u8
+                }
+                _ => byte,
+            },
+            _ => byte,
+        };
+        Some(byte.to_ascii_lowercase())
+    })
+}
+
+/// Where the value of a pair begins that must not be shown. In `Referer` a query may end with a fragment, which has pairs too.
+fn secret_value(pair: &[u8]) -> Option<usize> {
+    let mut from = 0;
+    loop {
+        let rest = &pair[from..];
+        let equals = rest.iter().position(|&byte| byte == b'=')?;
+        if is_secret(rest) {
+            return Some(from + equals + 1);
+        }
+        from += rest.iter().position(|&byte| byte == b'#')? + 1;
+    }
 }
 
 /// Whether a query has anything that must not be shown.
 pub fn has_secrets(query: &[u8]) -> bool {
-    query.split(|&byte| byte == b'&').any(is_secret)
+    query.split(|&byte| byte == b'&').any(|pair| secret_value(pair).is_some())
 }
 
 /// Appends a query without what must not be shown.
@@ -37,14 +126,52 @@ pub fn query(out: &mut Vec<u8>, query: &[u8]) {
         if position > 0 {
             out.push(b'&');
         }
-        match pair.iter().position(|&byte| byte == b'=') {
-            Some(at) if is_secret(pair) => {
-                out.extend_from_slice(&pair[..=at]);
+        match secret_value(pair) {
+            Some(value) => {
+                out.extend_from_slice(&pair[..value]);
                 out.extend_from_slice(BLANK);
             }
-            _ => out.extend_from_slice(pair),
+            None => out.extend_from_slice(pair),
         }
     }
+}
+
+/// Where the user information of a URL is: before the last `@` of its authority.
+fn user_information(url: &[u8]) -> Option<Range<usize>> {
+    let scheme =
+        url.iter().take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.')).count();
+    let start = match &url[scheme..] {
+        [b':', b'/', b'/', ..] => scheme + 3,
+        [b'/', b'/', ..] if scheme == 0 => 2,
+        _ => return None,
+    };
+    let authority = url[start..].split(|byte| matches!(byte, b'/' | b'?' | b'#')).next()?;
+    Some(start..start + authority.iter().rposition(|&byte| byte == b'@')?)
+}
+
+/// Whether a URL has anything that must not be shown.
+pub fn url_has_secrets(url: &[u8]) -> bool {
+    user_information(url).is_some() || has_secrets(after_path(url).1)
+}
+
+/// Appends a URL without what must not be shown.
+pub fn url(out: &mut Vec<u8>, url: &[u8]) {
+    let (before, pairs) = after_path(url);
+    match user_information(before) {
+        Some(user) => {
+            out.extend_from_slice(&before[..user.start]);
+            out.extend_from_slice(BLANK);
+            out.extend_from_slice(&before[user.end..]);
+        }
+        None => out.extend_from_slice(before),
+    }
+    query(out, pairs);
+}
+
+/// A URL up to its query or fragment, and the rest.
+fn after_path(url: &[u8]) -> (&[u8], &[u8]) {
+    let mark = url.iter().position(|byte| matches!(byte, b'?' | b'#'));
+    url.split_at(mark.map_or(url.len(), |mark| mark + 1))
 }
 
 #[cfg(test)]
@@ -66,5 +193,54 @@ mod tests {
             assert!(!has_secrets(clean.as_bytes()));
         }
         assert!(has_secrets(b"a&code=1"));
+    }
+
+    /// Servers decode names before they compare them.
+    #[test]
+    fn names_may_be_escaped() {
+        assert_eq!(
+            shown("access%5Ftoken=a&%74OKEN=b&%41pi%2dkey=c"),
+            "access%5Ftoken=[redacted]&%74OKEN=[redacted]&%41pi%2dkey=[redacted]"
+        );
+        for clean in
+            ["to%ken=1", "token%=1", "token%7=1", "token+=1", "%2574oken=1", "%=1", "a%3Dtoken=1", "x=token%3D1"]
+        {
+            assert_eq!(shown(clean), clean);
+        }
+        assert_eq!(shown("q=1#access_token=a&code=b"), "q=1#access_token=[redacted]&code=[redacted]");
+        assert_eq!(shown("key=a#b=c"), "key=[redacted]");
+    }
+
+    #[test]
+    fn the_list_is_in_lower_case_and_without_doubles() {
+        let mut names = NAMES.to_vec();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), NAMES.len());
+        assert!(NAMES.iter().all(|name| is_secret(name.to_uppercase().as_bytes()) && *name == name.to_lowercase()));
+        let page = include_str!("../../../docs/telemetry.md");
+        let row = |name: &&str| page.contains(&format!("`{name}`"));
+        assert_eq!(NAMES.iter().filter(|name| !row(name)).collect::<Vec<_>>(), [&""; 0], "docs/telemetry.md lists all");
+    }
+
+    #[test]
+    fn urls_are_shown_without_users() {
+        for (text, expected) in [
+            (
+                "https://u:p@w@a.example/x?token=1&b=2#id_token=3",
+                "https://[redacted]@a.example/x?token=[redacted]&b=2#id_token=[redacted]",
+            ),
+            ("http://key@a.example", "http://[redacted]@a.example"),
+            ("//u:p@a.example/", "//[redacted]@a.example/"),
+            ("https://a.example/#access_token=1&b=2", "https://a.example/#access_token=[redacted]&b=2"),
+        ] {
+            assert!(url_has_secrets(text.as_bytes()), "{text}");
+            let mut out = Vec::new();
+            url(&mut out, text.as_bytes());
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
+        for clean in ["https://a.example/@user?x=a@b", "/u:p@a", "u:p@a", "", "://", "http://", "-", "https://a?u@b"] {
+            assert!(!url_has_secrets(clean.as_bytes()), "{clean}");
+        }
     }
 }

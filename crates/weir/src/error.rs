@@ -97,6 +97,8 @@ reasons! {
     ClientGone: Client, 499, "client_gone", "The client disconnected";
     /// A transfer coding that is not implemented.
     UnknownCoding: Client, 501, "unknown_coding", "The transfer coding is not implemented";
+    /// CONNECT, which this gateway does not tunnel.
+    ConnectNotSupported: Client, 501, "connect_not_supported", "CONNECT is not supported";
     /// An extended CONNECT where no WebSocket is offered.
     NoTunnel: Client, 501, "no_tunnel", "WebSocket is not offered here";
     /// A version other than HTTP/1.0 and HTTP/1.1.

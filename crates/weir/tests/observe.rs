@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::Value;
-use testkit::{DEADLINE, Gate, Signal, Upstream, Weir, answer, ports::Port, wait};
+use testkit::{DEADLINE, Gate, RawClient, Signal, Upstream, Weir, answer, ports::Port, wait};
 
 /// One route to an upstream that responds, one to an upstream that is not there, one that the gateway serves itself.
 fn yaml(upstream: &Upstream, dead: &Port, more: &str) -> String {
@@ -358,5 +358,56 @@ fn server_timing_says_where_the_time_went_to_those_who_may_know() {
         assert!(miss.ends_with(", cache;desc=miss") && milliseconds(&miss, "upstream").is_some(), "{miss}");
         let hit = timing(&weir, "/c/x").expect("a field");
         assert!(hit.ends_with(", cache;desc=hit") && milliseconds(&hit, "upstream").is_none(), "{hit}");
+    }
+}
+
+/// No exchange saw them; the access log has them, and so has the console.
+#[test]
+fn requests_that_cannot_be_parsed_are_among_the_last_failures() {
+    let (upstream, dead) = (Upstream::start(answer::ok("hello")), Port::free());
+    let weir = start(&upstream, &dead, "");
+    let cases = [
+        ("BAD\u{1} /a HTTP/1.1\r\nHost: a\r\n\r\n", "/a", "bad_request"),
+        ("GET /b HTTP/3.9\r\nHost: a\r\n\r\n", "/b", "unsupported_version"),
+        ("POST /c HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: x, chunked\r\n\r\n", "/c", "unknown_coding"),
+        ("CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", "a:443", "connect_not_supported"),
+        (
+            "GET http://user:canary@a/d?access%5Ftoken=canary HTTP/1.1\r\nHost: a\r\n\r\n",
+            "http://[redacted]@a/d",
+            "bad_request",
+        ),
+    ];
+    for (bytes, _, reason) in cases {
+        let mut client = weir.connect();
+        client.send(bytes);
+        assert!(client.read_response().text().contains(reason), "{reason}");
+    }
+    let shown = weir.admin_get("/console/api/errors");
+    assert!(!shown.text().contains("canary"), "{}", shown.text());
+    let shown: Value = serde_json::from_str(shown.text()).unwrap();
+    let errors = shown["errors"].as_array().unwrap();
+    assert_eq!(errors.len(), cases.len(), "{errors:?}");
+    for (_, path, reason) in cases {
+        assert!(errors.iter().any(|error| error["path"] == path && error["reason"] == reason), "{path}: {errors:?}");
+    }
+}
+
+#[test]
+fn actions_on_targets_that_cannot_be_read_are_problems() {
+    let (upstream, dead) = (Upstream::start(answer::ok("hello")), Port::free());
+    let weir = start(&upstream, &dead, "");
+    let target = upstream.address();
+    for path in [
+        "/upstreams/live/targets/%FF/drain".to_owned(),
+        "/upstreams/%FF/targets/a/drain".to_owned(),
+        format!("/upstreams/live/targets/{target}/eject?seconds=+5"),
+        format!("/upstreams/live/targets/{target}/eject?seconds="),
+    ] {
+        let mut client = RawClient::connect(weir.admin_addr());
+        client.request("POST", &path, &[("Host", &weir.admin_addr().to_string())], "");
+        let refused = client.read_response();
+        assert_eq!(refused.status(), 400, "{path}");
+        assert_eq!(refused.head.field("content-type"), Some("application/problem+json"), "{path}");
+        assert!(refused.text().contains("Actions are drain"), "{path}: {}", refused.text());
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use opentelemetry_proto::tonic::collector::metrics::v1::{
     ExportMetricsPartialSuccess, ExportMetricsServiceRequest, ExportMetricsServiceResponse,
 };
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
@@ -110,4 +111,47 @@ fn a_collector_that_is_away_or_refuses_costs_no_request_and_is_counted() {
             value.is_some_and(|value| value >= 1.0)
         });
     }
+}
+
+fn instance(attributes: &[KeyValue]) -> String {
+    let ids: Vec<_> = attributes.iter().filter(|one| one.key == "service.instance.id").collect();
+    let [id] = *ids else { panic!("{attributes:?}") };
+    let Some(Any::StringValue(id)) = id.value.as_ref().and_then(|any| any.value.clone()) else { panic!("{id:?}") };
+    id
+}
+
+/// Several gateways may have the same configuration.
+#[test]
+fn metrics_and_traces_say_which_process_they_are_of() {
+    let mut random = Vec::new();
+    for resource in ["{}", "{}", "{service.instance.id: edge-1}"] {
+        let collector = Upstream::builder().record_limit(8 << 20).start(answer::ok(""));
+        let url = collector.url();
+        let yaml = format!(
+            "listen: 127.0.0.1:0
+telemetry:
+  resource: {resource}
+  metrics: {{endpoint: '{url}/v1/metrics', every: 50ms}}
+  traces: {{endpoint: '{url}/v1/traces', every: 50ms, sample: 100%}}
+routes:
+  - {{match: {{path: /hello}}, respond: {{status: 200}}}}
+"
+        );
+        let weir = Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start();
+        assert_eq!(weir.get("/hello").status(), 200);
+        let body = |target: &str| {
+            wait::some(DEADLINE, target, || {
+                let mut calls = collector.requests().into_iter();
+                calls.find(|call| call.complete && call.head.target() == target).map(|call| call.body)
+            })
+        };
+        let traces = ExportTraceServiceRequest::decode(&*body("/v1/traces")).unwrap();
+        let metrics = ExportMetricsServiceRequest::decode(&*body("/v1/metrics")).unwrap();
+        let of_traces = instance(&traces.resource_spans[0].resource.as_ref().unwrap().attributes);
+        let of_metrics = instance(&metrics.resource_metrics[0].resource.as_ref().unwrap().attributes);
+        assert_eq!(of_traces, of_metrics);
+        random.push(of_traces);
+    }
+    assert_eq!(random.pop().unwrap(), "edge-1");
+    assert!(random[0].len() == 36 && random[0] != random[1], "{random:?}");
 }

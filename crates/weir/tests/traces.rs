@@ -366,6 +366,59 @@ fn what_failed_for_a_moment_is_sent_again() {
     assert_eq!(metric(&weir, "telemetry_export_failures_total{signal=\"traces\"}"), 1);
 }
 
+/// The status says whether the spans were accepted, whatever comes of the body.
+#[test]
+fn what_the_collector_accepted_or_refused_for_good_is_not_sent_again() {
+    let failed = "telemetry_dropped_total{signal=\"traces\",reason=\"export_failed\"}";
+    let accepted = "telemetry_spans_total";
+    let large = |status: &str| {
+        let body = "x".repeat(200_000);
+        answer::raw(format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len()))
+    };
+    let upstream = Upstream::start(answer::ok("hello"));
+    for (response, counter) in [
+        (large("200 OK"), accepted),
+        (answer::raw("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nx"), accepted),
+        (answer::close_after(1, 10), accepted),
+        (large("400 Bad Request"), failed),
+    ] {
+        let collector = Collector(Upstream::start(answer::in_turn([response, answer::ok("")])));
+        let traces = format!("{{endpoint: '{}', sample: 100%, every: 50ms, timeout: 1s}}", collector.endpoint());
+        let weir = gateway(&upstream.url(), &traces, "");
+        weir.get("/items/1");
+        wait::until(DEADLINE, counter, || metric(&weir, counter) == 2);
+        weir.get("/items/1");
+        let all = if counter == accepted { 4 } else { 2 };
+        wait::until(DEADLINE, "the second call", || metric(&weir, accepted) == all);
+        let failures = metric(&weir, "telemetry_export_failures_total{signal=\"traces\"}");
+        assert_eq!(failures, u64::from(counter == failed));
+        // Behind such a body there is no next response.
+        let connections: Vec<usize> = collector.0.requests().iter().map(|call| call.connection).collect();
+        assert_eq!(connections, [0, 1], "{counter}");
+    }
+}
+
+/// Calls in flight, of both signals, may have a minute; the end of the process has seconds.
+#[test]
+fn spans_that_are_lost_at_the_end_are_in_the_log() {
+    let collector = Upstream::start(answer::stall());
+    let upstream = Upstream::start(answer::ok("hello"));
+    let url = collector.url();
+    let both = format!(
+        "{{endpoint: '{url}/v1/traces', sample: 100%, every: 1ms, timeout: 60s}}, metrics: {{endpoint: '{url}/v1/metrics', every: 50ms, timeout: 60s}}"
+    );
+    let weir = gateway(&upstream.url(), &both, "");
+    weir.get("/items/1");
+    for target in ["/v1/traces", "/v1/metrics"] {
+        let is_called = || collector.requests().iter().any(|call| call.head.target() == target);
+        wait::until(DEADLINE, target, is_called);
+    }
+    assert!(weir.stop(DEADLINE).success());
+    let log = weir.stderr();
+    let line = log.lines().find(|line| line.contains("spans are lost")).unwrap_or_else(|| panic!("{log}"));
+    assert!(line.contains("spans=2"), "{line}");
+}
+
 /// A collector closes connections as it likes: with a response, between two calls, or at the moment of the next call.
 #[test]
 fn calls_share_a_connection_for_as_long_as_the_collector_keeps_it() {

@@ -13,7 +13,8 @@ use super::units::{Share, Time};
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, expecting = "a mapping of `resource`, `traces` and `metrics`")]
 pub struct Telemetry {
-    /// Attributes of this gateway, such as `service.name` (`weir` where it is left out) and `deployment.environment.name`.
+    /// Attributes of this gateway, such as `service.name` (`weir` where it is left out), `service.instance.id` (random for each process where it is
+    /// left out) and `deployment.environment.name`.
     pub resource: Map<String>,
     /// Traces of requests, over OTLP.
     pub traces: OrNone<At<Traces>>,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -17,17 +18,25 @@ const EXPECTED: &str = "Actions are drain, undrain, eject?seconds=N, readmit and
 
 pub(super) async fn act(
     State(control): Shared,
-    Path((upstream, target, action)): Path<(String, String, String)>,
+    path: Result<Path<(String, String, String)>, PathRejection>,
     RawQuery(query): RawQuery,
 ) -> Response {
+    let Ok(Path((upstream, target, action))) = path else {
+        return bad(format!("The path is not valid UTF-8 once it is decoded. {EXPECTED}"));
+    };
     let seconds = match query.as_deref().unwrap_or_default() {
         "" => None,
-        query => match query.strip_prefix("seconds=").and_then(|number| number.parse().ok()) {
+        query => match query.strip_prefix("seconds=").and_then(seconds_of) {
             Some(seconds) => Some(seconds),
             None => return bad(format!("`{query}` is no query of an action. {EXPECTED}")),
         },
     };
     act_on(&*control, &upstream, &target, &action, seconds)
+}
+
+/// Digits only: `+` stands for a space in a query.
+fn seconds_of(text: &str) -> Option<u64> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
 /// Does it, and says what the target is like then.

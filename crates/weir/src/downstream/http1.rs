@@ -232,6 +232,7 @@ fn is_strict(worker: &Worker) -> bool {
 
 fn refusal(error: ParseError) -> Error {
     let reason = match error.status() {
+        _ if error == ParseError::Connect => Reason::ConnectNotSupported,
         414 => Reason::RequestLineTooLong,
         431 => Reason::HeadTooLarge,
         501 => Reason::UnknownCoding,
@@ -286,25 +287,30 @@ fn record_refusal(
 ) {
     worker.metrics.not_served(error.reason);
     worker.snapshot.borrow().unmatched.record(record);
+    let line = Line {
+        time_ms: clock::unix_ms(),
+        client: client.address,
+        protocol,
+        method,
+        path,
+        query,
+        status: record.status,
+        request_bytes: record.request_bytes,
+        response_bytes: record.response_bytes,
+        request_id: id,
+        error: Some(error),
+        tls: client.tls.as_deref().map(|tls| &tls.session),
+        proxied: client.proxied.as_deref(),
+        ..Line::default()
+    };
     if let Some(writer) = &mut *worker.log.borrow_mut()
         && writer.wants(record.status, None, 0)
     {
-        writer.line(&Line {
-            time_ms: clock::unix_ms(),
-            client: client.address,
-            protocol,
-            method,
-            path,
-            query,
-            status: record.status,
-            request_bytes: record.request_bytes,
-            response_bytes: record.response_bytes,
-            request_id: id,
-            error: Some(error),
-            tls: client.tls.as_deref().map(|tls| &tls.session),
-            proxied: client.proxied.as_deref(),
-            ..Line::default()
-        });
+        writer.line(&line);
+    }
+    let mut failures = worker.failures.borrow_mut();
+    if failures.wants(error.reason.fault(), clock::now_ns()) {
+        failures.note(error.reason.fault(), &line);
     }
 }
 

@@ -9,7 +9,7 @@ use hyper::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER, USER_AGENT};
 use telemetry::export::rejected;
 use tls::client::Options;
 use tokio::sync::Mutex;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use crate::config;
 use crate::upstream::Resolver;
@@ -54,22 +54,25 @@ impl Collector {
         let fatal = |why: String| Failure { why, retry: None };
         let request = request.body(Full::new(body)).map_err(|error| fatal(error.to_string()))?;
         let options = Options::default();
-        let sent = async { self.connection.lock().await.send(request, &options, &self.resolver, RESPONSE).await };
-        let reply = match timeout(limit, sent).await {
-            Ok(Ok(reply)) => reply,
-            Ok(Err(why)) => return Err(Failure { why, retry: Some(None) }),
-            Err(_) => {
-                let why = format!("{}: no response within {limit:?}", self.endpoint_shown());
-                return Err(Failure { why, retry: Some(None) });
-            }
+        let until = Instant::now() + limit;
+        let late = || format!("{}: no response within {limit:?}", self.endpoint_shown());
+        let response = match timeout_at(until, self.connection.lock()).await {
+            Ok(mut connection) => connection.send(request, &options, &self.resolver, RESPONSE, Some(until)).await,
+            Err(_) => Err(late()),
         };
-        let status = reply.head.status;
+        let response = match response {
+            Ok(response) => response,
+            Err(why) if Instant::now() < until => return Err(Failure { why, retry: Some(None) }),
+            Err(_) => return Err(Failure { why: late(), retry: Some(None) }),
+        };
+        // The status decides: what the collector accepted must not be sent again, whatever its body is.
+        let status = response.head.status;
         if status.is_success() {
-            return Ok(rejected(&reply.body));
+            return Ok(response.body.map_or(0, |body| rejected(&body)));
         }
         let why = format!("{}: status {}", self.endpoint_shown(), status.as_u16());
         // These may be repeated, others not (OTLP/HTTP, "Retryable response codes").
-        let retry = matches!(status.as_u16(), 429 | 502 | 503 | 504).then(|| retry_after(&reply.head.headers));
+        let retry = matches!(status.as_u16(), 429 | 502 | 503 | 504).then(|| retry_after(&response.head.headers));
         Err(Failure { why, retry })
     }
 }

@@ -6,6 +6,7 @@
 pub mod access_log;
 pub mod clock;
 mod collector;
+mod instance;
 pub mod messages;
 pub mod metrics;
 mod push;
@@ -13,6 +14,7 @@ pub use crate::config::redact;
 pub mod traces;
 
 pub use access_log::{AccessLog, Call, Line, Writer};
+pub use instance::with_instance;
 pub use metrics::{
     AuthMetrics, CacheMetrics, CacheTotals, ContractMetrics, FaultMetrics, HandshakeResult, HeaderResult, LimitMetrics,
     Metrics, MirrorMetrics, Record, RedisMetrics, RouteMetrics, Shard, UpstreamMetrics,

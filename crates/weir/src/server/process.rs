@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::mpsc;
 
@@ -28,13 +28,16 @@ use super::workers::Workers;
 use crate::config::{self, Bind, Config, TargetAddress};
 use crate::demo;
 use crate::observe::metrics::{Exposition, collect_caches, collect_certificates, collect_upstreams};
-use crate::observe::{AccessLog, Metrics, Push, Traces, collect_exports};
+use crate::observe::{AccessLog, Metrics, Push, Traces, collect_exports, with_instance};
 use crate::runtime::clock;
 use crate::upstream::Resolver;
 use crate::worker::shared::Shared;
 
 /// What the runtime of the control thread takes: for polling two, for signals two and a duplicate.
 const RUNTIME_DESCRIPTORS: usize = 5;
+
+/// What telemetry and the access log may take once requests are drained. A call of a collector may take two seconds of it.
+const LAST: Duration = Duration::from_secs(3);
 
 /// What the command line says beside the configuration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -82,15 +85,16 @@ pub fn serve(source: Source, options: Options) -> Result<(), ServeError> {
         None => None,
     };
 
-    let traces = match &config.telemetry.traces {
+    let telemetry = with_instance(&config.telemetry);
+    let traces = match &telemetry.traces {
         Some(traces) => Some(
-            Traces::start(&config.telemetry, traces)
+            Traces::start(&telemetry, traces)
                 .map_err(|error| ServeError::system("cannot start the thread that sends traces", error))?,
         ),
         None => None,
     };
 
-    let push = config.telemetry.metrics.as_ref().map(|metrics| Push::new(&config.telemetry, metrics));
+    let push = telemetry.metrics.as_ref().map(|metrics| Push::new(&telemetry, metrics));
     let (mailboxes, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::unbounded_channel()).unzip();
     let can_give_away = config.takeover.is_some();
     let generation = Arc::new(generation(loaded.config, None));
@@ -157,28 +161,40 @@ pub fn serve(source: Source, options: Options) -> Result<(), ServeError> {
         })
     })?;
     let workers = Workers::start(sockets, receivers, &shared)?;
-    if shared.push().is_some() {
+    let pushing = shared.push().is_some().then(|| {
         let shared = shared.clone();
         runtime.spawn(async move {
             if let Some(push) = shared.push() {
                 push.run(shared.metrics()).await;
             }
-        });
-    }
+        })
+    });
     let outcome = runtime.block_on(control_thread.run(workers));
+    send_last(&runtime, &shared, pushing);
+    outcome
+}
+
+/// Sends and writes what was recorded last. The threads of the traces and of the access log work meanwhile.
+fn send_last(runtime: &tokio::runtime::Runtime, shared: &Shared, pushing: Option<tokio::task::JoinHandle<()>>) {
+    let ends = Instant::now() + LAST;
+    let left = || ends.saturating_duration_since(Instant::now());
+    let closing = shared.traces().map(Traces::begin_close);
+    if let Some(pushing) = pushing {
+        // A call in flight may take as long as `timeout` says; the last one has newer values.
+        pushing.abort();
+    }
     if let Some(push) = shared.push() {
         runtime.block_on(push.send_last(shared.metrics()));
     }
     if let Some(log) = shared.access_log() {
-        log.close(Duration::from_secs(2));
+        log.close(left());
     }
-    // A last call may take as long.
-    if let Some(traces) = shared.traces()
-        && !traces.close(Duration::from_secs(3))
-    {
-        tracing::warn!("spans that were not sent are lost: the collector does not respond");
+    if let (Some(traces), Some(closing)) = (shared.traces(), closing) {
+        let lost = traces.close(closing, left());
+        if lost > 0 {
+            tracing::warn!(spans = lost, "spans are lost: the collector did not take them before the process ended");
+        }
     }
-    outcome
 }
 
 /// Writes a line to standard output. Whoever started this process may have closed it, or its disk may be full: requests are served all the same.

@@ -136,12 +136,14 @@ impl Breaker {
         }
     }
 
-    /// Closes it, with an empty window, whatever it was: who knows that the target works need not wait for a probe. Requests that are under
-    /// way are not counted.
+    /// Closes it, with an empty window, whatever it was: who knows that the target works need not wait for a probe. Requests in flight are not
+    /// counted.
     pub(super) fn reset(&self) {
-        let close = |word| Some(pack(CLOSED, epoch(word).wrapping_add(1), 0));
-        let _ = self.state.fetch_update(Ordering::AcqRel, Ordering::Relaxed, close);
+        // Its own probe, which nobody else may let through or end: the window is emptied while nobody writes to it, as after a probe.
+        let hold = |word| Some(pack(PROBING, epoch(word).wrapping_add(1), 0));
+        let Ok(before) = self.state.fetch_update(Ordering::AcqRel, Ordering::Relaxed, hold) else { return };
         self.window.clear();
+        self.change(pack(PROBING, epoch(before).wrapping_add(1), 0), CLOSED, 0, Change::Closed);
     }
 
     /// State as shown to people.

@@ -15,6 +15,7 @@ use hyper_util::rt::TokioIo;
 use tls::client::Options;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
 
 use super::Resolver;
 use crate::io::capped::{Allowance, Capped, HEADS};
@@ -38,7 +39,19 @@ pub async fn send(
     resolver: &Resolver,
     limit: usize,
 ) -> Result<Reply, String> {
-    Kept::default().send(request, tls, resolver, limit).await
+    let response = Kept::default().send(request, tls, resolver, limit, None).await?;
+    let body = response.body.map_err(|problem| format!("{}: {problem}", response.shown))?;
+    Ok(Reply { head: response.head, body })
+}
+
+/// A response whose head has come; a status says enough where the body cannot be read.
+pub struct Response {
+    /// Status and fields.
+    pub head: hyper::http::response::Parts,
+    /// The body, whole, or why there is none.
+    pub body: Result<Bytes, String>,
+    /// The URL without its query.
+    shown: String,
 }
 
 /// A connection to one peer that is kept from one request to the next, for as long as the peer keeps it.
@@ -46,18 +59,20 @@ pub async fn send(
 pub struct Kept(Option<Connection>);
 
 impl Kept {
-    /// As [`send`]. A request that gets no response on a connection that was kept is sent once more, on a new one: the peer may have closed it
-    /// at the same moment. So it has to be one that may arrive twice. All requests go to one peer; if the future is dropped, the connection is closed.
+    /// As [`send`], until a deadline at the latest. A request that gets no response on a connection that was kept is sent once more, on a new one:
+    /// the peer may have closed it at the same moment. So it has to be one that may arrive twice. All requests go to one peer; if the future is
+    /// dropped, the connection is closed.
     ///
     /// # Errors
-    /// Why there is no whole response, with the URL.
+    /// Why there is no response, with the URL.
     pub async fn send(
         &mut self,
         request: Request<Full<Bytes>>,
         tls: &Options,
         resolver: &Resolver,
         limit: usize,
-    ) -> Result<Reply, String> {
+        until: Option<Instant>,
+    ) -> Result<Response, String> {
         let uri = request.uri().clone();
         // A query may hold a credential.
         let shown = uri.to_string();
@@ -68,20 +83,22 @@ impl Kept {
         if let Some(mut connection) = self.0.take()
             && !connection.has_ended().await
         {
-            kept = connection.exchange(request.clone(), limit).await.ok().map(|reply| (connection, reply));
+            kept = connection.exchange(request.clone(), limit, until).await.ok().map(|reply| (connection, reply));
         }
-        let (mut connection, reply) = match kept {
+        let (mut connection, (head, body)) = match kept {
             Some(both) => both,
             None => {
-                let mut connection = Connection::open(&uri, tls, resolver).await.map_err(with)?;
-                let reply = connection.exchange(request, limit).await.map_err(with)?;
+                let opened = within(until, Connection::open(&uri, tls, resolver)).await;
+                let mut connection = opened.and_then(|opened| opened).map_err(with)?;
+                let reply = connection.exchange(request, limit, until).await.map_err(with)?;
                 (connection, reply)
             }
         };
-        if !connection.has_ended().await {
+        // Behind a body that was not read whole nothing can be read.
+        if body.is_ok() && !connection.has_ended().await {
             self.0 = Some(connection);
         }
-        Ok(reply)
+        Ok(Response { head, body, shown: shown.to_owned() })
     }
 }
 
@@ -130,27 +147,39 @@ impl Connection {
         ended || !self.sender.is_ready()
     }
 
-    /// Not to be used again after an error.
-    async fn exchange(&mut self, request: Request<Full<Bytes>>, limit: usize) -> Result<Reply, String> {
+    /// Not to be used again after an error, of the body too.
+    async fn exchange(
+        &mut self,
+        request: Request<Full<Bytes>>,
+        limit: usize,
+        until: Option<Instant>,
+    ) -> Result<HeadAndBody, String> {
         let wrong = |error: hyper::Error| error.to_string();
         // A body in chunks has its sizes among the bytes.
         self.allowance.refill(limit.saturating_mul(2).saturating_add(HEADS));
         let (sender, driver) = (&mut self.sender, &mut self.driver);
         let whole = async move {
-            let (head, body) = sender.send_request(request).await.map_err(wrong)?.into_parts();
-            let body = Limited::new(body, limit).collect().await.map_err(|error| error.to_string())?.to_bytes();
-            Ok(Reply { head, body })
+            let (head, body) = within(until, sender.send_request(request)).await?.map_err(wrong)?.into_parts();
+            let body = within(until, Limited::new(body, limit).collect()).await;
+            let body = body.and_then(|body| body.map_err(|error| error.to_string())).map(|body| body.to_bytes());
+            Ok((head, body))
         };
         tokio::pin!(whole);
         tokio::select! {
             biased;
             done = &mut whole => done,
-            // The response may have come with the end.
-            ended = driver => match ended {
-                Ok(()) => whole.await,
-                Err(error) => Err(wrong(error)),
-            },
+            // The response, or its head, may have come with the end.
+            ended = driver => whole.await.map_err(|error| ended.err().map_or(error, wrong)),
         }
+    }
+}
+
+type HeadAndBody = (hyper::http::response::Parts, Result<Bytes, String>);
+
+async fn within<T>(until: Option<Instant>, future: impl Future<Output = T>) -> Result<T, String> {
+    match until {
+        Some(until) => timeout_at(until, future).await.map_err(|_| "no response before the timeout".to_owned()),
+        None => Ok(future.await),
     }
 }
 

@@ -71,6 +71,7 @@ pub use time::{Clock, Moment};
 pub use view::{Pick, Request, View, Views};
 
 use crate::config::{self, Config, DemoService, UpstreamId};
+use crate::runtime::fingerprint::Fingerprint;
 use members::Members;
 use set::{Again, Shared, TargetSet};
 use sources::{Registries, Services};
@@ -80,6 +81,8 @@ use sources::{Registries, Services};
 pub struct Upstreams {
     list: Vec<Arc<Upstream>>,
     common: Arc<Common>,
+    /// What files of targets looked like once the configuration had been read.
+    seen: BTreeMap<Arc<Path>, Option<Fingerprint>>,
 }
 
 /// What the registries of all configurations share.
@@ -148,7 +151,9 @@ impl Upstreams {
                 None => Upstream::new(spec, common.clone()),
             }
         });
-        Upstreams { list: list.collect(), common }
+        let files = config.upstreams.iter().filter_map(|spec| spec.targets_file.clone());
+        let seen = files.map(|path| (path.clone(), Fingerprint::of(&path))).collect();
+        Upstreams { list: list.collect(), common, seen }
     }
 
     /// The upstream of an id of the same configuration.

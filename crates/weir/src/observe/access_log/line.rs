@@ -71,7 +71,7 @@ pub struct Line<'a> {
     pub request_id: &'a [u8],
     /// `User-Agent`; cut after 512 bytes.
     pub user_agent: Option<&'a [u8]>,
-    /// `Referer`, with its query as `query` is; cut after 512 bytes.
+    /// `Referer`, without user information and with its query as `query` is; cut after 512 bytes.
     pub referer: Option<&'a [u8]>,
     /// Why the request could not be served; logged as `reason`, `fault` and `detail`.
     pub error: Option<Error>,
@@ -195,8 +195,13 @@ impl Line<'_> {
         plain::<F>(out, name!("protocol"), |out| out.extend_from_slice(self.protocol.as_bytes()));
         text::<F>(out, name!("method"), Some(self.method), METHOD);
         text::<F>(out, name!("host"), self.host, HOST);
-        text::<F>(out, name!("path"), Some(self.path), PATH);
-        redacted::<F>(out, name!("query"), self.query, 0, PATH);
+        // The target of a request that cannot be parsed may be a URL with a user.
+        F::key(out, name!("path"));
+        shown_url(self.path, |shown| F::text(out, shown, PATH));
+        if let Some(query) = self.query {
+            F::key(out, name!("query"));
+            shown_query(query, |shown| F::text(out, shown, PATH));
+        }
         count::<F>(out, name!("status"), u64::from(self.status));
         if let Some(status) = self.grpc_status {
             count::<F>(out, name!("grpc_status"), u64::from(status));
@@ -225,7 +230,10 @@ impl Line<'_> {
             plain::<F>(out, name!("span_id"), |out| display(out, format_args!("{:016x}", trace.span.0)));
         }
         text::<F>(out, name!("user_agent"), self.user_agent, FIELD);
-        redacted::<F>(out, name!("referer"), self.referer, self.referer.map_or(0, query_of), FIELD);
+        if let Some(referer) = self.referer {
+            F::key(out, name!("referer"));
+            shown_url(referer, |shown| F::text(out, shown, FIELD));
+        }
         if self.fallback {
             flag::<F>(out, name!("fallback"), true);
         }
@@ -333,29 +341,26 @@ fn count<F: Form>(out: &mut Vec<u8>, name: &Name, value: u64) {
     encode::decimal(out, value);
 }
 
-/// Text with a query from `query` on, without values that carry credentials.
-fn redacted<F: Form>(out: &mut Vec<u8>, name: &Name, value: Option<&[u8]>, query: usize, most: usize) {
-    if let Some(value) = value {
-        F::key(out, name);
-        shown(value, query, |shown| F::text(out, shown, most));
-    }
-}
-
-/// Hands on what may be shown of text with a query from `query` on; takes memory only where something may not.
-pub(super) fn shown(text: &[u8], query: usize, then: impl FnOnce(&[u8])) {
-    let (before, query) = text.split_at(query);
+/// Hands on what may be shown of a query; takes memory only where something may not.
+pub(super) fn shown_query(query: &[u8], then: impl FnOnce(&[u8])) {
     if redact::has_secrets(query) {
-        let mut shown = before.to_vec();
+        let mut shown = Vec::new();
         redact::query(&mut shown, query);
         then(&shown);
     } else {
-        then(text);
+        then(query);
     }
 }
 
-/// Where the query of a URL begins, or 0 where it has none.
-pub(super) fn query_of(url: &[u8]) -> usize {
-    url.iter().position(|&byte| byte == b'?').map_or(0, |mark| mark + 1)
+/// The same of a URL.
+pub(super) fn shown_url(url: &[u8], then: impl FnOnce(&[u8])) {
+    if redact::url_has_secrets(url) {
+        let mut shown = Vec::new();
+        redact::url(&mut shown, url);
+        then(&shown);
+    } else {
+        then(url);
+    }
 }
 
 /// Bytes as hexadecimal digits.

@@ -236,7 +236,7 @@ fn a_combined_line() {
     let everything = Line {
         consumer: Some("Ann \"A\""),
         query: Some(b"a=1&token=canary"),
-        referer: Some(b"http://example.com/x?key=canary"),
+        referer: Some(b"http://user:canary@example.com/x?%6Bey=canary"),
         user_agent: Some("curl \\ \"8\" \u{fc}\n".as_bytes()),
         ..line()
     };
@@ -244,7 +244,7 @@ fn a_combined_line() {
         combined(&everything),
         concat!(
             r#"192.0.2.7 - Ann\x20\"A\" [31/Dec/2024:23:59:59 +0000] "GET /infer?a=1&token=[redacted] HTTP/1.1" 200 1234 "#,
-            r#""http://example.com/x?key=[redacted]" "curl \\ \"8\" \xc3\xbc\x0a""#,
+            r#""http://[redacted]@example.com/x?%6Bey=[redacted]" "curl \\ \"8\" \xc3\xbc\x0a""#,
             "\n"
         )
     );

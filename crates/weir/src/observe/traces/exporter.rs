@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{Batch, Shared};
 use crate::config;
-use crate::observe::collector::Collector;
+use crate::observe::collector::{Collector, Failure};
 use crate::upstream::Resolver;
 
 /// Calls for one batch, repeated ones included.
@@ -20,7 +20,7 @@ const ATTEMPTS: u32 = 5;
 const BACKOFF: Duration = Duration::from_secs(1);
 /// Longest wait, whatever the collector requests.
 const LONGEST: Duration = Duration::from_secs(30);
-/// What the last call may take when the process ends.
+/// What all calls may take once the process ends.
 const LAST: Duration = Duration::from_secs(2);
 
 pub(super) struct Exporter {
@@ -30,7 +30,8 @@ pub(super) struct Exporter {
     shared: Arc<Shared>,
     /// The last call failed, which was said in the log.
     is_failing: bool,
-    is_closing: bool,
+    /// The process ends: until when calls may be made.
+    ends: Option<Instant>,
 }
 
 impl Exporter {
@@ -43,20 +44,20 @@ impl Exporter {
         let resource = telemetry.resource.iter().map(|(key, value)| (&**key, &**value));
         let envelope = Envelope::new(resource, "weir", env!("CARGO_PKG_VERSION"));
         let collector = Collector::new(traces.collector.clone(), resolver);
-        Exporter { envelope, traces, collector, shared, is_failing: false, is_closing: false }
+        Exporter { envelope, traces, collector, shared, is_failing: false, ends: None }
     }
 
     /// Sends what comes until the process ends.
     pub(super) async fn run(mut self, mut batches: Receiver<Batch>) {
         let shared = self.shared.clone();
         loop {
-            let first = if self.is_closing {
+            let first = if self.ends.is_some() {
                 batches.try_recv().ok()
             } else {
                 tokio::select! {
                     biased;
                     first = batches.recv() => first,
-                    () = shared.closing.notified() => { self.is_closing = true; continue }
+                    () = shared.closing.notified() => { self.end(); continue }
                 }
             };
             let Some(first) = first else { return };
@@ -64,13 +65,13 @@ impl Exporter {
             let due = Instant::now() + self.traces.every;
             let mut spans: usize = waiting.iter().map(|batch| batch.spans).sum();
             while spans < self.traces.batch {
-                let next = if self.is_closing {
+                let next = if self.ends.is_some() {
                     batches.try_recv().ok()
                 } else {
                     tokio::select! {
                         biased;
                         next = timeout_at(due, batches.recv()) => next.ok().flatten(),
-                        () = shared.closing.notified() => { self.is_closing = true; continue }
+                        () = shared.closing.notified() => { self.end(); continue }
                     }
                 };
                 let Some(next) = next else { break };
@@ -88,9 +89,7 @@ impl Exporter {
         let stats = &shared.stats;
         let mut backoff = BACKOFF;
         for attempt in 1..=ATTEMPTS {
-            let timeout = self.traces.collector.timeout;
-            let limit = if self.is_closing { LAST.min(timeout) } else { timeout };
-            let failure = match self.collector.call(body.clone(), limit).await {
+            let failure = match self.call(body.clone()).await {
                 Ok(refused) => {
                     let refused = refused.min(spans);
                     stats.exported.fetch_add(spans - refused, Relaxed);
@@ -106,15 +105,38 @@ impl Exporter {
             if !std::mem::replace(&mut self.is_failing, true) {
                 tracing::warn!(error = %failure.why, "cannot send spans to the collector");
             }
-            let Some(wait) = failure.retry.filter(|_| attempt < ATTEMPTS && !self.is_closing) else { break };
+            let Some(wait) = failure.retry.filter(|_| attempt < ATTEMPTS && self.ends.is_none()) else { break };
             tokio::select! {
                 () = sleep(wait.unwrap_or(backoff).min(LONGEST)) => {}
                 // Once more, then the process ends.
-                () = shared.closing.notified() => self.is_closing = true,
+                () = shared.closing.notified() => self.end(),
             }
             backoff *= 2;
         }
         stats.dropped_failed.fetch_add(spans, Relaxed);
+    }
+
+    fn end(&mut self) {
+        self.ends = Some(Instant::now() + LAST);
+    }
+
+    /// One call. The end of the process shortens it, also while it is in flight.
+    async fn call(&mut self, body: Bytes) -> Result<u64, Failure> {
+        let mut limit = self.traces.collector.timeout;
+        if let Some(ends) = self.ends {
+            limit = limit.min(ends.saturating_duration_since(Instant::now()));
+        }
+        let call = self.collector.call(body, limit);
+        tokio::pin!(call);
+        tokio::select! {
+            biased;
+            done = &mut call => return done,
+            () = self.shared.closing.notified() => {}
+        }
+        let ends = Instant::now() + LAST;
+        self.ends = Some(ends);
+        let late = |_| Failure { why: "no response before the process ended".to_owned(), retry: None };
+        timeout_at(ends, call).await.map_err(late)?
     }
 }
 
@@ -122,22 +144,22 @@ impl Exporter {
 mod tests {
     use super::*;
 
+    fn to(address: &str, timeout: Duration) -> config::Traces {
+        config::Traces {
+            collector: config::Collector { endpoint: format!("http://{address}/"), timeout, headers: Vec::new() },
+            share: 1.0,
+            respects_parent: true,
+            queue: 512,
+            batch: 512,
+            every: Duration::from_secs(3600),
+        }
+    }
+
     /// The end of the process may come while spans are gathered, while they are sent, or between.
     #[tokio::test]
     async fn the_exporter_ends_whenever_it_is_told() {
         for gathers in [true, false] {
-            let traces = config::Traces {
-                collector: config::Collector {
-                    endpoint: "http://127.0.0.1:9/".to_owned(),
-                    timeout: Duration::from_secs(1),
-                    headers: Vec::new(),
-                },
-                share: 1.0,
-                respects_parent: true,
-                queue: 512,
-                batch: 512,
-                every: Duration::from_secs(3600),
-            };
+            let traces = to("127.0.0.1:9", Duration::from_secs(1));
             let shared = Arc::new(Shared::default());
             let exporter = Exporter::new(&config::Telemetry::default(), traces, shared.clone(), Resolver::system());
             let (sender, batches) = tokio::sync::mpsc::channel(4);
@@ -153,5 +175,30 @@ mod tests {
             tokio::time::timeout(Duration::from_secs(30), running).await.expect("the exporter ends").unwrap();
             assert_eq!(shared.waiting.load(Relaxed), 0);
         }
+    }
+
+    /// With the clock of the test, which goes on when nothing else does.
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_the_process_shortens_the_call_in_flight_and_bounds_all_further_ones() {
+        let collector = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let traces = config::Traces {
+            batch: 1,
+            every: Duration::ZERO,
+            ..to(&collector.local_addr().unwrap().to_string(), Duration::from_secs(3600))
+        };
+        let shared = Arc::new(Shared::default());
+        let exporter = Exporter::new(&config::Telemetry::default(), traces, shared.clone(), Resolver::system());
+        let (sender, batches) = tokio::sync::mpsc::channel(4);
+        for _ in 0..3 {
+            shared.waiting.fetch_add(1, AcqRel);
+            sender.send(Batch { encoded: Vec::new(), spans: 1 }).await.unwrap();
+        }
+        let running = tokio::spawn(exporter.run(batches));
+        let (_in_flight, _) = collector.accept().await.unwrap();
+        let told = Instant::now();
+        shared.closing.notify_one();
+        running.await.unwrap();
+        assert!(told.elapsed() <= LAST + Duration::from_millis(10), "{:?}", told.elapsed());
+        assert_eq!((shared.waiting.load(Relaxed), shared.stats.dropped_failed.load(Relaxed)), (0, 3));
     }
 }

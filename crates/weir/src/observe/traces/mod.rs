@@ -62,6 +62,14 @@ pub struct Traces {
     ratio: Ratio,
     respects_parent: bool,
     queue: usize,
+    every: Duration,
+}
+
+/// Traces that are being closed.
+#[derive(Debug)]
+pub struct Closing {
+    /// Spans that had been lost before.
+    lost: u64,
 }
 
 /// Batches that may wait: spans are what is bounded, and a batch has one at least.
@@ -90,6 +98,7 @@ impl Traces {
             ratio: Ratio::new(traces.share),
             respects_parent: traces.respects_parent,
             queue: traces.queue,
+            every: traces.every,
         })
     }
 
@@ -98,11 +107,18 @@ impl Traces {
         Recorder::new(self)
     }
 
-    /// Sends what waits, and ends the thread. False when that took longer than `timeout`.
-    pub fn close(&self, timeout: Duration) -> bool {
+    /// The process ends: what waits is sent, and the call in flight is shortened. [`close`](Self::close) waits for it.
+    pub fn begin_close(&self) -> Closing {
         self.shared.closing.notify_one();
+        Closing { lost: self.shared.stats.dropped_failed.load(Relaxed) }
+    }
+
+    /// Waits until the thread has ended; how many spans were not sent until then, or within `timeout`.
+    pub fn close(&self, closing: Closing, timeout: Duration) -> u64 {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        matches!(ended.recv_timeout(timeout), Err(RecvTimeoutError::Disconnected))
+        let has_ended = matches!(ended.recv_timeout(timeout), Err(RecvTimeoutError::Disconnected));
+        let waiting = if has_ended { 0 } else { self.shared.waiting.load(Relaxed) as u64 };
+        waiting + self.shared.stats.dropped_failed.load(Relaxed) - closing.lost
     }
 
     /// Spans that the collector accepted.

@@ -17,7 +17,7 @@ use crate::observe::redact;
 
 /// A buffer that holds this much is handed over.
 const FULL: usize = 64 * 1024;
-/// Age of its first span at which a buffer is handed over.
+/// Age of its first span at which a buffer is handed over, or earlier where the exporter waits for less (`every`).
 const OLD: Duration = Duration::from_secs(1);
 
 /// Encodes the spans of one worker.
@@ -28,6 +28,7 @@ pub struct Recorder {
     ratio: Ratio,
     respects_parent: bool,
     queue: usize,
+    old: Duration,
     spans: Spans,
     /// When the first of them ended.
     oldest: Option<SystemTime>,
@@ -90,6 +91,7 @@ impl Recorder {
             ratio: traces.ratio,
             respects_parent: traces.respects_parent,
             queue: traces.queue,
+            old: traces.every.min(OLD),
             spans: Spans::default(),
             oldest: None,
             text: String::new(),
@@ -228,10 +230,13 @@ impl Recorder {
         }
     }
 
-    /// Hands over what is a second old. A worker calls this about once a second, so that spans do not wait for the next request.
+    /// Hands over what is old. A worker calls this about once a second, so that spans do not wait for the next request.
     pub fn flush_old(&mut self) {
         // A clock that was set back makes a span old, so that it is handed over.
-        if self.oldest.is_some_and(|oldest| oldest.elapsed().is_ok_and(|age| age >= OLD) || oldest.elapsed().is_err()) {
+        if self
+            .oldest
+            .is_some_and(|oldest| oldest.elapsed().is_ok_and(|age| age >= self.old) || oldest.elapsed().is_err())
+        {
             self.flush();
         }
     }
@@ -324,6 +329,43 @@ fn split_host(host: &[u8]) -> (&[u8], Option<u64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config;
+
+    /// A worker looks about once a second: what is younger than that waits for a second look unless `every` is shorter.
+    #[test]
+    fn a_buffer_is_handed_over_at_the_age_that_every_says() {
+        for (every, handed_over) in [(Duration::from_millis(100), 1), (Duration::from_secs(60), 0)] {
+            let traces = config::Traces {
+                collector: config::Collector {
+                    endpoint: "http://127.0.0.1:9/".to_owned(),
+                    timeout: Duration::from_secs(1),
+                    headers: Vec::new(),
+                },
+                share: 1.0,
+                respects_parent: true,
+                queue: 512,
+                batch: 512,
+                every,
+            };
+            let traces = Traces::start(&config::Telemetry::default(), &traces).unwrap();
+            let mut recorder = traces.worker();
+            let span = Head {
+                trace: TraceId(1),
+                span: SpanId(1),
+                parent: None,
+                parent_is_remote: false,
+                state: b"",
+                kind: Kind::Server,
+                name: (b"GET", b""),
+                start_ns: 1,
+                end_ns: 2,
+            };
+            recorder.spans.begin(&span).end(Status::Unset);
+            recorder.oldest = Some(SystemTime::now() - Duration::from_millis(200));
+            recorder.flush_old();
+            assert_eq!(1 - recorder.spans.count(), handed_over, "{every:?}");
+        }
+    }
 
     #[test]
     fn hosts_are_split() {

@@ -186,3 +186,33 @@ fn threads_lose_no_outcome_of_the_window() {
         assert_eq!(ones, 396);
     }
 }
+
+/// An outcome between the two steps of a reset must not open the breaker again with failures of before.
+#[test]
+fn a_reset_is_never_followed_by_old_failures() {
+    const LAST: u32 = 2000;
+    const RESETS: usize = 200;
+    let breaker = Breaker::new(&spec(1.0, LAST));
+    let opened = AtomicUsize::new(0);
+    let is_open = || breaker.state(at(0)) == BreakerState::Open;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut failures = 0;
+            while opened.load(Ordering::Relaxed) < RESETS {
+                let Some(change) = request(&breaker, false, at(0)) else { continue };
+                failures += 1;
+                if change == Change::Opened {
+                    // Counted before the assertion, so that a failure of this test ends.
+                    opened.fetch_add(RESETS * usize::from(failures < LAST) + 1, Ordering::Relaxed);
+                    assert!(failures >= LAST, "opened after {failures} failures");
+                    failures = 0;
+                }
+            }
+        });
+        while opened.load(Ordering::Relaxed) < RESETS {
+            if is_open() {
+                breaker.reset();
+            }
+        }
+    });
+}

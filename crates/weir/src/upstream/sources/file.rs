@@ -36,11 +36,18 @@ type Look = Option<Fingerprint>;
 struct Watch {
     /// At the last reading; `None` before the first one.
     read: Option<Look>,
+    /// At the start or the reload that made this watch.
+    first: Look,
     /// A change that was seen, and since when the file looks like that.
     changed: Option<(Look, Instant)>,
 }
 
 impl Watch {
+    /// Of a file that looked like this when the configuration had been read. It is read again, because it may have been changed meanwhile.
+    fn since(first: Look) -> Self {
+        Watch { first, ..Watch::default() }
+    }
+
     /// Whether the file is to be read now.
     fn is_due(&mut self, look: Look, now: Instant) -> bool {
         if self.read.as_ref() == Some(&look) {
@@ -65,8 +72,8 @@ impl Watch {
 
     /// How long the file must look like this.
     fn rest(&self, look: &Look) -> Duration {
-        match (&self.read, look) {
-            (Some(Some(read)), Some(look)) if !read.is_same_file(look) => Duration::ZERO,
+        match (self.read.as_ref().unwrap_or(&self.first), look) {
+            (Some(read), Some(look)) if !read.is_same_file(look) => Duration::ZERO,
             _ => REST,
         }
     }
@@ -74,14 +81,17 @@ impl Watch {
 
 /// Follows one file until no configuration uses it.
 pub(in crate::upstream) async fn follow(path: Arc<Path>, newest: watch::Receiver<Arc<Upstreams>>) {
-    let mut watch = Watch::default();
-    let mut configuration = Arc::downgrade(&*newest.borrow());
+    let since = |upstreams: &Upstreams| Watch::since(upstreams.seen.get(&path).cloned().flatten());
+    let (mut watch, mut configuration) = {
+        let upstreams = newest.borrow();
+        (since(&upstreams), Arc::downgrade(&*upstreams))
+    };
     loop {
         let upstreams = newest.borrow().clone();
         // A reload read the file too, perhaps before a change that is already known here.
         if !std::ptr::eq(configuration.as_ptr(), Arc::as_ptr(&upstreams)) {
             configuration = Arc::downgrade(&upstreams);
-            watch = Watch::default();
+            watch = since(&upstreams);
         }
         if watch.is_due(Fingerprint::of(&path), Instant::now()) {
             let path = path.clone();

@@ -64,6 +64,24 @@ fn a_file_that_was_replaced_is_read_at_the_second_look() {
     assert!(!rig.look(LOOK));
 }
 
+/// The configuration that was read last has read the file too, perhaps before a change that came since.
+#[test]
+fn a_file_that_was_replaced_after_a_start_or_a_reload_is_read_at_the_second_look() {
+    let mut rig = Rig::new();
+    rig.write("[]");
+    rig.watch = Watch::since(Fingerprint::of(&rig.path()));
+    rig.replace("- http://a\n");
+    assert!(!rig.look(LOOK));
+    assert!(rig.look(CONFIRM));
+    assert!(!rig.look(REST));
+    // What is the same file may be written to just now.
+    rig.watch = Watch::since(Fingerprint::of(&rig.path()));
+    rig.write("- http://a\n- http://b\n");
+    assert!(!rig.look(LOOK));
+    assert!(!rig.look(REST - Duration::from_millis(1)));
+    assert!(rig.look(Duration::from_millis(1)));
+}
+
 #[test]
 fn a_file_that_is_written_in_pieces_is_read_when_it_rests() {
     let mut rig = Rig::settled("[]");
@@ -132,7 +150,11 @@ fn what_stays_keeps_its_state_and_what_is_broken_changes_nothing() {
     fs::write(&path, "- http://10.0.0.1\n- http://10.0.0.2\n").unwrap();
     let upstreams = upstreams(folder.path(), ", eject: {after: 1, for: 10m, max: 100%}, breaker: {}");
     let views = Views::new(
-        std::sync::Arc::new(Upstreams { list: upstreams.list.clone(), common: upstreams.common.clone() }),
+        std::sync::Arc::new(Upstreams {
+            list: upstreams.list.clone(),
+            common: upstreams.common.clone(),
+            seen: Default::default(),
+        }),
         1,
     );
     let now = || upstreams.clock().now();
