@@ -27,6 +27,7 @@ use crate::observe::Metrics;
 use crate::policy::cache::purge::{Purge, PurgeError};
 use crate::policy::limit::{BadQuestion, Question};
 use crate::redis::Redis;
+use crate::route::explain::{Explanation, Request};
 use crate::upstream::{ActError, DrainedTarget, TargetAction, TargetCondition, UpstreamSnapshot};
 
 /// What the admin listener needs of the rest of the process. Called on the control thread, so nothing may block for
@@ -49,6 +50,10 @@ pub trait Control: Send + Sync + 'static {
     }
     /// The routes of the configuration in force in the order of the file, for `/routes`.
     fn routes(&self) -> serde_json::Value;
+    /// Which route takes a request by the configuration in force; none when the process does not say. Nothing is sent.
+    fn explain_route(&self, _request: Request) -> Pin<Box<dyn Future<Output = Option<Explanation>> + Send + '_>> {
+        Box::pin(std::future::ready(None))
+    }
     /// The configuration in force as YAML, without secrets, for `/config`.
     fn config_yaml(&self) -> String;
     /// Takes responses out of the caches, or calls them stale; returns how many. An error says which name or URL is wrong (422).

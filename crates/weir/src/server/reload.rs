@@ -25,6 +25,7 @@ use crate::policy::cache::purges::Ticket;
 use crate::policy::cache::remote;
 use crate::policy::limit::{BadQuestion, Limits, Question};
 use crate::redis::Redis;
+use crate::route::explain::{Explanation, Request, explain};
 use crate::route::{Table, describe};
 use crate::runtime::fingerprint::Fingerprint;
 use crate::runtime::lock::lock;
@@ -511,6 +512,16 @@ impl Control for Controller {
 
     fn routes(&self) -> serde_json::Value {
         serde_json::to_value(describe(&self.shared.generation().config)).unwrap_or_default()
+    }
+
+    fn explain_route(&self, mut request: Request) -> Pin<Box<dyn Future<Output = Option<Explanation>> + Send + '_>> {
+        let generation = self.shared.generation();
+        // Each of thousands of routes is looked at: the thread of signals and health checks must not wait for that.
+        let explained = tokio::task::spawn_blocking(move || {
+            let listener = request.listener.get_or_insert_default().clone();
+            explain(&generation.config, generation.named_table(&listener), &request)
+        });
+        Box::pin(async { explained.await.ok() })
     }
 
     fn config_yaml(&self) -> String {

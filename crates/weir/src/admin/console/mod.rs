@@ -3,13 +3,15 @@
 //!
 //! Pages are three kinds of files in [`assets`], which a browser renders from JSON. All that is dynamic on them is set as
 //! text, never as HTML, and the policy in [`headers`] lets nothing run that is not one of these files. [`access`] says who
-//! may look and act; [`live`] keeps ten minutes of traffic; [`pages`] has the JSON; [`actions`] change something.
+//! may look and act; [`live`] keeps ten minutes of traffic; [`pages`] has the JSON; [`actions`] change something, [`questions`]
+//! change nothing and have a body.
 
 mod access;
 mod actions;
 mod assets;
 mod live;
 mod pages;
+mod questions;
 mod state;
 
 use std::sync::Arc;
@@ -76,8 +78,12 @@ pub(super) fn router(console: Arc<Console>) -> Router {
         .route("/targets", post(actions::act_on_target))
         .route("/limits/reset", post(actions::reset_limits))
         .route_layer(middleware::from_fn_with_state(console.clone(), access::require_action));
+    let questions = Router::new()
+        .route("/routes/test", post(questions::test_route))
+        .route_layer(middleware::from_fn_with_state(console.clone(), access::require_page));
     let api = data
         .merge(actions)
+        .merge(questions)
         .route("/session", get(access::session))
         .route("/login", post(access::login))
         .route("/logout", post(access::logout))
