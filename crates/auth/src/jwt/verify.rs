@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Algorithm, Expected, LONGEST, SecretKeys, VerifyKey};
 use crate::{Identity, Refusal};
@@ -94,6 +94,16 @@ fn key_for<'a>(set: &'a [VerifyKey], kid: Option<&str>, algorithm: Algorithm) ->
         (None, _, Some(kid)) if !set.iter().any(|key| key.kid() == Some(kid)) => Err(Rejected::UnknownKey(kid.into())),
         (None, ..) => Err(Rejected::Refused(Refusal::Invalid("no key fits the algorithm"))),
     }
+}
+
+/// Header and claims of a token that nobody verified, to be looked at by people; nothing is decided by them. `None` for anything else.
+#[must_use]
+pub fn read_unverified(token: &[u8]) -> Option<(Option<Map<String, Value>>, Option<Map<String, Value>>)> {
+    if token.len() > LONGEST {
+        return None;
+    }
+    let parts = Parts::of(token)?;
+    Some((strict_json::object(&parts.header), strict_json::object(&parts.payload)))
 }
 
 /// The compact form (RFC 7515, section 7.1), decoded.

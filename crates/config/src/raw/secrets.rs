@@ -123,7 +123,7 @@ fn blank_edits(edits: &mut HeaderEdits) {
 }
 
 /// A URL without the values of query parameters that carry credentials.
-fn without_tokens(url: &str) -> String {
+pub fn without_tokens(url: &str) -> String {
     let Some((start, query)) = url.split_once('?') else { return url.to_owned() };
     let mut shown = Vec::new();
     redact::query(&mut shown, query.as_bytes());

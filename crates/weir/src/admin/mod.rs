@@ -5,6 +5,7 @@
 //! at every request first.
 
 mod console;
+pub mod difference;
 mod problem;
 mod purge;
 mod routes;
@@ -23,6 +24,7 @@ pub use console::{
     CandidateState, CertificateState, Load, ModelState, ProcessState, ProviderKeyState, ProviderState, ReloadEvent,
 };
 
+use crate::exchange::cached::explain::CacheQuestion;
 use crate::observe::Metrics;
 use crate::policy::cache::purge::{Purge, PurgeError};
 use crate::policy::limit::{BadQuestion, Question};
@@ -54,10 +56,32 @@ pub trait Control: Send + Sync + 'static {
     fn explain_route(&self, _request: Request) -> Pin<Box<dyn Future<Output = Option<Explanation>> + Send + '_>> {
         Box::pin(std::future::ready(None))
     }
+    /// The authenticators of the configuration in force, without any credential.
+    fn authenticators(&self) -> Pin<Box<dyn Future<Output = serde_json::Value> + Send + '_>> {
+        Box::pin(std::future::ready(serde_json::Value::Null))
+    }
+    /// What a token says, and what authenticators and routes make of it; none when no worker responds. The token is not kept.
+    fn judge_token(&self, _token: String) -> Pin<Box<dyn Future<Output = Option<serde_json::Value>> + Send + '_>> {
+        Box::pin(std::future::ready(None))
+    }
+    /// What the cache of its route has for a request, or what is wrong with it; none when no worker responds.
+    fn look_up_cached(
+        &self,
+        _question: CacheQuestion,
+    ) -> Pin<Box<dyn Future<Output = Option<Result<serde_json::Value, String>>> + Send + '_>> {
+        Box::pin(std::future::ready(None))
+    }
     /// The configuration in force as YAML, without secrets, for `/config`.
     fn config_yaml(&self) -> String;
     /// Takes responses out of the caches, or calls them stale; returns how many. An error says which name or URL is wrong (422).
     fn purge(&self, purge: Purge) -> Pin<Box<dyn Future<Output = Result<u64, PurgeError>> + Send + '_>>;
+    /// By what the configuration file differs from the configuration in force, both without secrets.
+    ///
+    /// # Errors
+    /// Why that cannot be said, for people.
+    fn difference(&self) -> Pin<Box<dyn Future<Output = Result<difference::Difference, ReloadError>> + Send + '_>> {
+        Box::pin(std::future::ready(Err(ReloadError::NoFile(String::new()))))
+    }
     /// Counts of the cache, for `/cachez`; none when there is no cache.
     fn cachez(&self) -> Option<Cachez>;
     /// Whether load balancers should send requests here; `/healthz` says 503 if not.

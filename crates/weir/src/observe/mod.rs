@@ -9,6 +9,7 @@ mod collector;
 pub mod messages;
 pub mod metrics;
 mod push;
+pub mod refused_keys;
 pub use crate::config::redact;
 pub mod traces;
 

@@ -219,7 +219,12 @@ fn taken(config: &Config, request: &Request, route: &Route, found: Found, target
         checked: Described::of(config, route).checked,
         forwards: Vec::new(),
         location: None,
-        auth: route.auth.alternatives.iter().map(|ids| ids.iter().map(|id| auth_name(config, id.0)).collect()).collect(),
+        auth: route
+            .auth
+            .alternatives
+            .iter()
+            .map(|ids| ids.iter().map(|id| auth_name(config, id.0)).collect())
+            .collect(),
         allow: allow(route),
         limits: limits(config, route),
         cache: route.cache.map(|id| config.caches[id.0].name.to_string()),

@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::Shared;
 use crate::admin::problem;
 use crate::admin::routes::json;
+use crate::exchange::cached::explain::CacheQuestion;
 use crate::route::explain::Request;
 
 /// Reads a body; `expected` shows one.
@@ -33,7 +34,8 @@ fn document(value: &Value) -> Response {
 }
 
 fn unknown() -> Response {
-    problem::of(StatusCode::SERVICE_UNAVAILABLE, "The gateway is stopping.").into_response()
+    let detail = "No worker responded: the gateway may be stopping or overloaded.";
+    problem::of(StatusCode::SERVICE_UNAVAILABLE, detail).into_response()
 }
 
 /// A request that nobody sends.
@@ -82,6 +84,72 @@ pub(super) async fn test_route(State(console): Shared, body: Bytes) -> Response 
     };
     match console.control.explain_route(request).await {
         Some(explained) => document(&serde_json::to_value(explained).unwrap_or_default()),
+        None => unknown(),
+    }
+}
+
+/// Bytes of a token that is looked at. Longer than any that is accepted, so that the reason is shown.
+const TOKEN: usize = 16 * 1024;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Token {
+    token: String,
+}
+
+/// What a token says, and what authenticators make of it.
+pub(super) async fn judge_token(State(console): Shared, body: Bytes) -> Response {
+    let Token { token } = match read(&body, r#"{"token": "..."}"#) {
+        Ok(token) => token,
+        Err(refused) => return *refused,
+    };
+    let token = token.trim();
+    // Pasted with its scheme.
+    let token = match token.split_at_checked(7) {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("bearer ") => rest.trim(),
+        _ => token,
+    };
+    if token.is_empty() {
+        return *bad("The token is empty.");
+    }
+    if token.len() > TOKEN {
+        let detail = "The token has more than 16 KiB; none is as long.";
+        return problem::of(StatusCode::PAYLOAD_TOO_LARGE, detail).into_response();
+    }
+    match console.control.judge_token(token.to_owned()).await {
+        Some(judged) => document(&judged),
+        None => unknown(),
+    }
+}
+
+/// A request whose response may be stored.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LookUp {
+    #[serde(default = "get")]
+    method: String,
+    url: String,
+    /// `Name: value`.
+    #[serde(default)]
+    fields: Vec<String>,
+    #[serde(default)]
+    consumer: String,
+    #[serde(default)]
+    listener: String,
+}
+
+/// What the cache of its route has for a request.
+pub(super) async fn look_up_cached(State(console): Shared, body: Bytes) -> Response {
+    let expected = r#"{"method": "GET", "url": "http://host/path", "fields": ["Accept-Language: en"]}"#;
+    let LookUp { method, url, fields, consumer, listener } = match read(&body, expected) {
+        Ok(question) => question,
+        Err(refused) => return *refused,
+    };
+    let (method, url) = (method.trim().to_ascii_uppercase(), url.trim().to_owned());
+    let consumer = Some(consumer.trim().to_owned()).filter(|name| !name.is_empty());
+    match console.control.look_up_cached(CacheQuestion { method, url, fields, consumer, listener }).await {
+        Some(Ok(found)) => document(&found),
+        Some(Err(wrong)) => *bad(wrong),
         None => unknown(),
     }
 }

@@ -1,8 +1,9 @@
-// The pages: `load` gets the data, `view` makes what follows it, `tools` makes forms, once.
+// The pages: `load` gets the data, `view` makes what follows it, `tools` makes forms, once; `changes` is false where they change nothing.
 
 import { get, post } from './api.js';
 import { count, duration, el, milliseconds, table, tag } from './dom.js';
 import { act, done, output } from './forms.js';
+import { auth } from './auth.js';
 import { overview } from './overview.js';
 import { caches, limits } from './policies.js';
 import { errors } from './errors.js';
@@ -115,4 +116,4 @@ const upstreams = {
   },
 };
 
-export const pages = [overview, errors, routes, upstreams, limits, caches, ai, tls, config];
+export const pages = [overview, errors, routes, upstreams, auth, limits, caches, ai, tls, config];

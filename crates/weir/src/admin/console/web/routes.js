@@ -37,6 +37,7 @@ function routeRow(route, before, data, seconds) {
 export const routes = {
   id: 'routes',
   title: 'Routes',
+  changes: false,
   load: () => get('routes'),
   view(data, before, seconds) {
     const old = new Map(before?.routes.map((route) => [route.name, route]));
