@@ -96,14 +96,25 @@ fn key_for<'a>(set: &'a [VerifyKey], kid: Option<&str>, algorithm: Algorithm) ->
     }
 }
 
-/// Header and claims of a token that nobody verified, to be looked at by people; nothing is decided by them. `None` for anything else.
-#[must_use]
-pub fn read_unverified(token: &[u8]) -> Option<(Option<Map<String, Value>>, Option<Map<String, Value>>)> {
-    if token.len() > LONGEST {
-        return None;
+/// What a token says of itself. Nobody verified it: for people who look at it, never to decide by.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Unverified {
+    /// Its header; `None` if that is not a JSON object, or has a name twice.
+    pub header: Option<Map<String, Value>>,
+    /// Its claims, likewise.
+    pub claims: Option<Map<String, Value>>,
+}
+
+impl Unverified {
+    /// Reads a token in compact form; `None` for anything else.
+    #[must_use]
+    pub fn read(token: &[u8]) -> Option<Self> {
+        if token.len() > LONGEST {
+            return None;
+        }
+        let parts = Parts::of(token)?;
+        Some(Self { header: strict_json::object(&parts.header), claims: strict_json::object(&parts.payload) })
     }
-    let parts = Parts::of(token)?;
-    Some((strict_json::object(&parts.header), strict_json::object(&parts.payload)))
 }
 
 /// The compact form (RFC 7515, section 7.1), decoded.

@@ -45,8 +45,8 @@ fn a_request_is_tested_and_not_sent() {
     assert_eq!((&refused["route"], &refused["refusal"]["status"]), (&Value::Null, &json!(400)));
     // Whatever somebody types is data.
     let markup =
-        test(json!({ "method": "GET", "host": "<b>", "path": "/<img src=x>", "fields": ["X: \u{0}\r\n<script>"] }));
-    assert_eq!(markup["route"]["name"], "plain");
+        test(json!({ "method": "GET", "host": "<b>", "path": "/x?<img src=x>", "fields": ["X: \u{0}\r\n<script>"] }));
+    assert_eq!(markup["route"]["name"], "plain", "{markup}");
     assert_eq!(upstream.request_count(), 0);
     assert_eq!(viewer.json("routes")["unmatched"], Value::Null);
     assert!(!weir.stdout().contains("canary") && !weir.stderr().contains("canary"));
@@ -65,7 +65,7 @@ fn questions_that_make_no_sense_are_refused_and_not_repeated() {
         (400, "routes/test", json!({ "path": "/", "fields": ["canary without a colon"] })),
         (400, "auth/token", json!({})),
         (400, "auth/token", json!({ "token": ["canary"] })),
-        (400, "auth/token", json!({ "token": " Bearer  " })),
+        (400, "auth/token", json!({ "token": "  " })),
         (413, "auth/token", json!({ "token": "canary".repeat(3000) })),
         (413, "auth/token", json!({ "token": "canary".repeat(30_000) })),
         (400, "caches/look-up", json!({ "url": "/no/host" })),
@@ -239,7 +239,8 @@ fn a_token_is_judged_by_every_authenticator_and_left_nowhere() {
     assert_eq!(judge(&twice)["claims"], Value::Null);
 
     assert_eq!(upstream.request_count(), 0, "nothing is sent");
-    assert_eq!(viewer.json("auth")["counts"], json!({}), "no request is counted");
+    let counts = viewer.json("auth")["counts"].clone();
+    assert!(counts.as_object().unwrap().values().all(|counts| *counts == json!({})), "no request is counted: {counts}");
     let everywhere = [weir.stdout(), weir.stderr(), viewer.json("auth").to_string(), viewer.json("errors").to_string()]
         .concat()
         + viewer.get("/metrics").text()
@@ -291,7 +292,7 @@ fn caching() -> (Upstream, Weir, Viewer) {
              caches:\n  pages: {{mode: http, shared: true}}\n  fixed: {{mode: ttl, ttl: 60s}}\n\
              routes:\n  - {{name: items, match: {{path: /items/*}}, upstream: u, cache: pages}}\n  \
              - {{name: fixed, match: {{path: /fixed/*}}, upstream: u, cache: fixed}}\n  \
-             - {{name: none, match: {{path: /none}}, upstream: u}}\n",
+             - {{name: plain, match: {{path: /plain}}, upstream: u}}\n",
             upstream.url()
         ))
         .start();
@@ -338,7 +339,7 @@ fn what_a_cache_has_is_what_the_next_request_gets() {
 
     let fixed = format!("{}/fixed/1", weir.url());
     assert!(look(&fixed, &["Cookie: canary=1"])["note"].as_str().unwrap().contains("credentials"));
-    assert_eq!(look(&format!("{}/none", weir.url()), &[])["note"], "The route has no cache.");
+    assert_eq!(look(&format!("{}/plain", weir.url()), &[])["note"], "The route has no cache.");
     assert_eq!(look(&format!("{}/nothing", weir.url()), &[])["note"], "No route takes this request.");
     assert_eq!(upstream.request_count(), 1);
 }

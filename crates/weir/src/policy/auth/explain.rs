@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use auth::api_key::{Record, Store};
 use auth::jwks::KeySet;
-use auth::jwt::{self, Rejected};
+use auth::jwt::{Rejected, Unverified};
 use auth::{Identity, Refusal, field};
 use serde_json::{Map, Value, json};
 
@@ -204,7 +204,8 @@ impl WorkerAuth {
             Some(json!({ "route": &*route.name, "passes": why.is_none(), "why": why }))
         };
         let is_jwt = field::is_jwt(token);
-        let (header, claims) = Some(token).filter(|_| is_jwt).and_then(jwt::read_unverified).unwrap_or_default();
+        let Unverified { header, claims } =
+            Some(token).filter(|_| is_jwt).and_then(Unverified::read).unwrap_or_default();
         json!({
             "is_jwt": is_jwt,
             "header": header,

@@ -102,6 +102,7 @@ function judged({ is_jwt: isJwt, header, claims, policies, routes }) {
       policies,
       'The configuration has no authenticator.',
     ),
+    routes.length > 0 && el('h3', {}, 'Routes that it opens'),
     routes.length > 0 && table('Routes that it opens', [['Route', (one) => one.route], ['Request', (one) => verdict(one.passes)], ['Why', (one) => one.why ?? '']], routes),
   );
 }
@@ -121,6 +122,6 @@ export const auth = {
     form.append(area('Token or API key', 'token', 'eyJhbGciOi…'), el('button', { class: 'main' }, 'Check'));
     form.elements.token.required = true;
     form.addEventListener('submit', act(said, judge));
-    return el('section', { class: 'panel' }, el('h2', {}, 'How a token is treated'), form, said, el('p', { class: 'quiet' }, 'It is neither logged nor stored, and no service is called.'));
+    return el('section', { class: 'panel' }, el('h2', {}, 'How a token is treated'), el('p', { class: 'quiet' }, 'It is neither logged nor stored, and no service is called.'), form, said);
   },
 };

@@ -118,6 +118,7 @@ function found({ route, cache, url, class: method, key, note, stored, variants }
       stored && ['Varies by', stored.varies ?? 'nothing'],
       stored && ['Tags', stored.tags.join(', ') || 'none'],
     ]),
+    variants?.length > 0 && el('h3', {}, 'Variants of the URL in memory'),
     variants?.length > 0 &&
       table(
         'Variants of the URL in memory',

@@ -81,7 +81,7 @@ export const routes = {
       el('button', { class: 'main' }, 'Test'),
     );
     form.addEventListener('submit', act(said, test));
-    return el('section', { class: 'panel' }, el('h2', {}, 'Which route takes a request'), form, said, el('p', { class: 'quiet' }, 'Nothing is sent to an upstream.'));
+    return el('section', { class: 'panel' }, el('h2', {}, 'Which route takes a request'), el('p', { class: 'quiet' }, 'Nothing is sent to an upstream.'), form, said);
   },
 };
 
@@ -118,6 +118,7 @@ function outcome({ route, refusal, matched_path: path, is_preflight: preflight, 
           route.checked && ['Checked by', route.checked],
         ])
       : el('p', { class: 'failed' }, tag(refusal.status, 'bad'), ` ${refusal.why}`, path !== null && [', as ', code(path)]),
+    others.length > 0 && el('h3', {}, 'Other routes of this path'),
     others.length > 0 && table('Other routes of this path', [['Not', (other) => other.route], ['Because', (other) => other.why]], others),
   );
 }
