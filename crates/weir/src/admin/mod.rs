@@ -32,6 +32,9 @@ use crate::redis::Redis;
 use crate::route::explain::{Explanation, Request};
 use crate::upstream::{ActError, DrainedTarget, TargetAction, TargetCondition, UpstreamSnapshot};
 
+/// What comes later, on the control thread.
+pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
 /// What the admin listener needs of the rest of the process. Called on the control thread, so nothing may block for
 /// long.
 pub trait Control: Send + Sync + 'static {
@@ -53,22 +56,19 @@ pub trait Control: Send + Sync + 'static {
     /// The routes of the configuration in force in the order of the file, for `/routes`.
     fn routes(&self) -> serde_json::Value;
     /// Which route takes a request by the configuration in force; none when the process does not say. Nothing is sent.
-    fn explain_route(&self, _request: Request) -> Pin<Box<dyn Future<Output = Option<Explanation>> + Send + '_>> {
+    fn explain_route(&self, _request: Request) -> Later<'_, Option<Explanation>> {
         Box::pin(std::future::ready(None))
     }
     /// The authenticators of the configuration in force, without any credential.
-    fn authenticators(&self) -> Pin<Box<dyn Future<Output = serde_json::Value> + Send + '_>> {
+    fn authenticators(&self) -> Later<'_, serde_json::Value> {
         Box::pin(std::future::ready(serde_json::Value::Null))
     }
     /// What a token says, and what authenticators and routes make of it; none when no worker responds. The token is not kept.
-    fn judge_token(&self, _token: String) -> Pin<Box<dyn Future<Output = Option<serde_json::Value>> + Send + '_>> {
+    fn judge_token(&self, _token: String) -> Later<'_, Option<serde_json::Value>> {
         Box::pin(std::future::ready(None))
     }
     /// What the cache of its route has for a request, or what is wrong with it; none when no worker responds.
-    fn look_up_cached(
-        &self,
-        _question: CacheQuestion,
-    ) -> Pin<Box<dyn Future<Output = Option<Result<serde_json::Value, String>>> + Send + '_>> {
+    fn look_up_cached(&self, _question: CacheQuestion) -> Later<'_, Option<Result<serde_json::Value, String>>> {
         Box::pin(std::future::ready(None))
     }
     /// The configuration in force as YAML, without secrets, for `/config`.
@@ -79,7 +79,7 @@ pub trait Control: Send + Sync + 'static {
     ///
     /// # Errors
     /// Why that cannot be said, for people.
-    fn difference(&self) -> Pin<Box<dyn Future<Output = Result<difference::Difference, ReloadError>> + Send + '_>> {
+    fn difference(&self) -> Later<'_, Result<difference::Difference, ReloadError>> {
         Box::pin(std::future::ready(Err(ReloadError::NoFile(String::new()))))
     }
     /// Counts of the cache, for `/cachez`; none when there is no cache.

@@ -16,7 +16,7 @@ use super::process::announce;
 use super::self_signed::SelfSigned;
 use super::state;
 use crate::admin::difference::{Difference, difference};
-use crate::admin::{Cachez, Control, Load, ProcessState, ReloadError, Reloaded};
+use crate::admin::{Cachez, Control, Later, Load, ProcessState, ReloadError, Reloaded};
 use crate::config::{self, Budget, CacheId, CacheStore, Config, Limit, LimitTiers, LoadError, Loaded, Mode};
 use crate::exchange::cached::explain::{self, CacheAnswer, CacheQuestion};
 use crate::observe::Metrics;
@@ -534,7 +534,7 @@ impl Control for Controller {
         serde_json::to_value(describe(&self.shared.generation().config)).unwrap_or_default()
     }
 
-    fn explain_route(&self, mut request: Request) -> Pin<Box<dyn Future<Output = Option<Explanation>> + Send + '_>> {
+    fn explain_route(&self, mut request: Request) -> Later<'_, Option<Explanation>> {
         let generation = self.shared.generation();
         // Each of thousands of routes is looked at: the thread of signals and health checks must not wait for that.
         let explained = tokio::task::spawn_blocking(move || {
@@ -544,23 +544,20 @@ impl Control for Controller {
         Box::pin(async { explained.await.ok() })
     }
 
-    fn authenticators(&self) -> Pin<Box<dyn Future<Output = serde_json::Value> + Send + '_>> {
+    fn authenticators(&self) -> Later<'_, serde_json::Value> {
         let generation = self.shared.generation();
         // A store may list a hundred thousand keys.
         let described = tokio::task::spawn_blocking(move || generation.auth.describe(&generation.config));
         Box::pin(async { described.await.unwrap_or_default() })
     }
 
-    fn judge_token(&self, token: String) -> Pin<Box<dyn Future<Output = Option<serde_json::Value>> + Send + '_>> {
+    fn judge_token(&self, token: String) -> Later<'_, Option<serde_json::Value>> {
         let judged = self
             .on_worker(async move |snapshot| snapshot.auth.judge(&snapshot.generation.config, token.as_bytes()).await);
         Box::pin(async { tokio::time::timeout(WORKER, judged).await.ok()?.ok() })
     }
 
-    fn look_up_cached(
-        &self,
-        question: CacheQuestion,
-    ) -> Pin<Box<dyn Future<Output = Option<Result<serde_json::Value, String>>> + Send + '_>> {
+    fn look_up_cached(&self, question: CacheQuestion) -> Later<'_, Option<Result<serde_json::Value, String>>> {
         let found = self.on_worker(async move |snapshot| {
             let found = explain::explain(&snapshot, &question).await;
             found.map(|found| (found, snapshot.generation.clone()))
@@ -583,7 +580,7 @@ impl Control for Controller {
         lock(&self.file).to_yaml_without_secrets()
     }
 
-    fn difference(&self) -> Pin<Box<dyn Future<Output = Result<Difference, ReloadError>> + Send + '_>> {
+    fn difference(&self) -> Later<'_, Result<Difference, ReloadError>> {
         Box::pin(async {
             if !matches!(self.source, Source::File(_)) {
                 return Err(ReloadError::NoFile("There is no configuration file to compare with.".into()));

@@ -45,7 +45,7 @@ fn a_request_is_tested_and_not_sent() {
     assert_eq!((&refused["route"], &refused["refusal"]["status"]), (&Value::Null, &json!(400)));
     // Whatever somebody types is data.
     let markup =
-        test(json!({ "method": "GET", "host": "<b>", "path": "/x?<img src=x>", "fields": ["X: \u{0}\r\n<script>"] }));
+        test(json!({ "method": "GET", "host": "<b>", "path": "/x?<img/src=x>", "fields": ["X: \u{0}\r\n<script>"] }));
     assert_eq!(markup["route"]["name"], "plain", "{markup}");
     assert_eq!(upstream.request_count(), 0);
     assert_eq!(viewer.json("routes")["unmatched"], Value::Null);

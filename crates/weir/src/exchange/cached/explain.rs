@@ -183,7 +183,7 @@ pub async fn explain(snapshot: &Snapshot, question: &CacheQuestion) -> Result<Ca
                     .into();
         }
         Found::Nothing if keys.is_variant() => {
-            value["note"] = "Other variants of this URL are stored, this one is not.".into()
+            value["note"] = "Other variants of this URL are stored, this one is not.".into();
         }
         Found::Nothing => value["note"] = "Nothing is stored.".into(),
     }
