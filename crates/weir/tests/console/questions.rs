@@ -49,7 +49,10 @@ fn a_request_is_tested_and_not_sent() {
     assert_eq!(markup["route"]["name"], "plain", "{markup}");
     assert_eq!(upstream.request_count(), 0);
     let routes = viewer.json("routes")["routes"].as_array().unwrap().clone();
-    let is_unused = |route: &Value| route["traffic"]["statuses"] == json!([0, 0, 0, 0, 0]);
+    let is_unused = |route: &Value| {
+        let statuses = route["traffic"]["statuses"].as_array();
+        statuses.is_none_or(|counts| counts.iter().all(|count| *count == json!(0)))
+    };
     assert!(routes.iter().all(is_unused), "nothing is counted: {routes:?}");
     assert!(!weir.stdout().contains("canary") && !weir.stderr().contains("canary"));
 }
