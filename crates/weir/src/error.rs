@@ -3,6 +3,8 @@
 //! A [`Reason`] knows who is at fault, which status the client gets, how it is named in logs and metrics, and whether another
 //! attempt could help. The exhaustive matches stand side by side here, so that a new reason cannot be added halfway.
 
+mod advice;
+
 use std::fmt;
 
 /// Who has to change something.

@@ -58,6 +58,18 @@ impl Record {
     /// [`Refusal::Revoked`] for a disabled key, [`Refusal::Invalid`] before its time, [`Refusal::Expired`] after it,
     /// [`Refusal::Forbidden`] on a route that it does not open.
     pub fn admit(&self, route: &str, now: i64) -> Result<&Arc<Identity>, Refusal> {
+        self.check(now)?;
+        if !self.routes.is_empty() && !self.routes.iter().any(|one| &**one == route) {
+            return Err(Refusal::Forbidden("route"));
+        }
+        Ok(&self.identity)
+    }
+
+    /// Whether it may be used at all, in seconds since 1970.
+    ///
+    /// # Errors
+    /// As [`Self::admit`], but for routes.
+    pub fn check(&self, now: i64) -> Result<(), Refusal> {
         if self.disabled {
             return Err(Refusal::Revoked);
         }
@@ -67,9 +79,24 @@ impl Record {
         if now >= self.expires {
             return Err(Refusal::Expired);
         }
-        if !self.routes.is_empty() && !self.routes.iter().any(|one| &**one == route) {
-            return Err(Refusal::Forbidden("route"));
-        }
-        Ok(&self.identity)
+        Ok(())
+    }
+
+    /// Whose key it is, whether or not it may be used.
+    #[must_use]
+    pub fn identity(&self) -> &Arc<Identity> {
+        &self.identity
+    }
+
+    /// Names of the routes that it opens; empty: all that accept its authenticator.
+    #[must_use]
+    pub fn routes(&self) -> &[Box<str>] {
+        &self.routes
+    }
+
+    /// When it ends, in seconds since 1970; `None`: never.
+    #[must_use]
+    pub fn expires(&self) -> Option<i64> {
+        (self.expires != i64::MAX).then_some(self.expires)
     }
 }

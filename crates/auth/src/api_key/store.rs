@@ -80,6 +80,20 @@ impl Store {
         self.keys.is_empty()
     }
 
+    /// All keys, in no order.
+    pub fn records(&self) -> impl Iterator<Item = &Record> {
+        self.keys.values()
+    }
+
+    /// The entry of a presented key, whether or not it may be used.
+    ///
+    /// # Errors
+    /// [`Refusal::Malformed`] for bytes that no key has, [`Refusal::Invalid`] for an unknown key.
+    pub fn record(&self, presented: &[u8]) -> Result<&Record, Refusal> {
+        let digest = self.digester.digest(presented)?;
+        self.keys.get(&digest).ok_or(Refusal::Invalid("unknown key"))
+    }
+
     /// The identity of a presented key. `route` is the name of the route, `now` seconds since 1970.
     ///
     /// The table is looked up by the key's digest, so the time that it takes says nothing about keys in it.
@@ -88,8 +102,7 @@ impl Store {
     /// [`Refusal::Malformed`] for bytes that no key has, [`Refusal::Invalid`] for an unknown key, [`Refusal::Revoked`] for a disabled
     /// one, [`Refusal::Expired`] outside its time, [`Refusal::Forbidden`] on a route that it does not open.
     pub fn find(&self, presented: &[u8], route: &str, now: i64) -> Result<Found<'_>, Refusal> {
-        let digest = self.digester.digest(presented)?;
-        let record = self.keys.get(&digest).ok_or(Refusal::Invalid("unknown key"))?;
+        let record = self.record(presented)?;
         Ok(Found { id: record.id(), identity: record.admit(route, now)? })
     }
 }

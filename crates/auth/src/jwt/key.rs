@@ -140,6 +140,11 @@ impl VerifyKey {
         self.kid.as_deref()
     }
 
+    /// Algorithms whose signatures it verifies.
+    pub fn algorithms(&self) -> impl Iterator<Item = Algorithm> {
+        self.usable.iter().map(|(algorithm, _)| *algorithm)
+    }
+
     /// Whether it verifies signatures of an algorithm.
     #[must_use]
     pub fn fits(&self, algorithm: Algorithm) -> bool {

@@ -13,7 +13,7 @@ pub use algorithm::Algorithm;
 pub use claims::Expected;
 pub use key::{KeyProblem, SecretKeys, VerifyKey};
 pub use token_cache::TokenCache;
-pub use verify::{Keys, Rejected, Verifier};
+pub use verify::{Keys, Rejected, Unverified, Verifier};
 
 /// Longer tokens are refused unread.
 pub const LONGEST: usize = 8 * 1024;

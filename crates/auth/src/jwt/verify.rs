@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Algorithm, Expected, LONGEST, SecretKeys, VerifyKey};
 use crate::{Identity, Refusal};
@@ -93,6 +93,27 @@ fn key_for<'a>(set: &'a [VerifyKey], kid: Option<&str>, algorithm: Algorithm) ->
         (Some(_), Some(_), _) => Err(Rejected::Refused(Refusal::Invalid("several keys fit"))),
         (None, _, Some(kid)) if !set.iter().any(|key| key.kid() == Some(kid)) => Err(Rejected::UnknownKey(kid.into())),
         (None, ..) => Err(Rejected::Refused(Refusal::Invalid("no key fits the algorithm"))),
+    }
+}
+
+/// What a token says of itself. Nobody verified it: for people who look at it, never to decide by.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Unverified {
+    /// Its header; `None` if that is not a JSON object, or has a name twice.
+    pub header: Option<Map<String, Value>>,
+    /// Its claims, likewise.
+    pub claims: Option<Map<String, Value>>,
+}
+
+impl Unverified {
+    /// Reads a token in compact form; `None` for anything else.
+    #[must_use]
+    pub fn read(token: &[u8]) -> Option<Self> {
+        if token.len() > LONGEST {
+            return None;
+        }
+        let parts = Parts::of(token)?;
+        Some(Self { header: strict_json::object(&parts.header), claims: strict_json::object(&parts.payload) })
     }
 }
 

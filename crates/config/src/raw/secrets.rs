@@ -42,9 +42,10 @@ impl File {
             for secret in pepper.into_iter().chain(secret) {
                 secret.value.0 = BLANK.to_owned();
             }
-            let forward = authenticator.forward.as_mut().and_then(|forward| forward.value.url.as_mut());
+            let forward = authenticator.forward.as_mut().map(|forward| &mut forward.value);
+            let forward = forward.into_iter().flat_map(|forward| forward.url.iter_mut().chain(&mut forward.path));
             let ext_authz = authenticator.ext_authz.as_mut().and_then(|ext_authz| ext_authz.value.url.as_mut());
-            for url in forward.into_iter().chain(ext_authz) {
+            for url in forward.chain(ext_authz) {
                 url.value = without_tokens(&url.value);
             }
             let jwks = authenticator.jwt.as_mut().and_then(|jwt| jwt.value.jwks.as_mut());
@@ -81,10 +82,10 @@ impl File {
             blank_conditions(&mut route.matcher.headers);
             blank_conditions(&mut route.matcher.query);
             blank_edits(&mut route.headers);
-            if let Some(OrNone::Some(guard)) = route.ai.as_mut().map(|ai| &mut ai.value.guard)
-                && let Some(url) = &mut guard.value.url
-            {
-                url.value = without_tokens(&url.value);
+            if let Some(OrNone::Some(guard)) = route.ai.as_mut().map(|ai| &mut ai.value.guard) {
+                for url in guard.value.url.iter_mut().chain(&mut guard.value.path) {
+                    url.value = without_tokens(&url.value);
+                }
             }
         }
         for (_, api) in &mut file.apis.0 {
@@ -122,8 +123,8 @@ fn blank_edits(edits: &mut HeaderEdits) {
     }
 }
 
-/// A URL without the values of query parameters that carry credentials.
-fn without_tokens(url: &str) -> String {
+/// A URL or path without the values of query parameters that carry credentials.
+pub fn without_tokens(url: &str) -> String {
     let Some((start, query)) = url.split_once('?') else { return url.to_owned() };
     let mut shown = Vec::new();
     redact::query(&mut shown, query.as_bytes());

@@ -5,6 +5,7 @@
 //! at every request first.
 
 mod console;
+pub mod difference;
 mod problem;
 mod purge;
 mod routes;
@@ -23,11 +24,16 @@ pub use console::{
     CandidateState, CertificateState, Load, ModelState, ProcessState, ProviderKeyState, ProviderState, ReloadEvent,
 };
 
+use crate::exchange::cached::explain::CacheQuestion;
 use crate::observe::Metrics;
 use crate::policy::cache::purge::{Purge, PurgeError};
 use crate::policy::limit::{BadQuestion, Question};
 use crate::redis::Redis;
+use crate::route::explain::{Explanation, Request};
 use crate::upstream::{ActError, DrainedTarget, TargetAction, TargetCondition, UpstreamSnapshot};
+
+/// What comes later, on the control thread.
+pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// What the admin listener needs of the rest of the process. Called on the control thread, so nothing may block for
 /// long.
@@ -49,10 +55,33 @@ pub trait Control: Send + Sync + 'static {
     }
     /// The routes of the configuration in force in the order of the file, for `/routes`.
     fn routes(&self) -> serde_json::Value;
+    /// Which route takes a request by the configuration in force; none when the process does not say. Nothing is sent.
+    fn explain_route(&self, _request: Request) -> Later<'_, Option<Explanation>> {
+        Box::pin(std::future::ready(None))
+    }
+    /// The authenticators of the configuration in force, without any credential.
+    fn authenticators(&self) -> Later<'_, serde_json::Value> {
+        Box::pin(std::future::ready(serde_json::Value::Null))
+    }
+    /// What a token says, and what authenticators and routes make of it; none when no worker responds. The token is not kept.
+    fn judge_token(&self, _token: String) -> Later<'_, Option<serde_json::Value>> {
+        Box::pin(std::future::ready(None))
+    }
+    /// What the cache of its route has for a request, or what is wrong with it; none when no worker responds.
+    fn look_up_cached(&self, _question: CacheQuestion) -> Later<'_, Option<Result<serde_json::Value, String>>> {
+        Box::pin(std::future::ready(None))
+    }
     /// The configuration in force as YAML, without secrets, for `/config`.
     fn config_yaml(&self) -> String;
     /// Takes responses out of the caches, or calls them stale; returns how many. An error says which name or URL is wrong (422).
     fn purge(&self, purge: Purge) -> Pin<Box<dyn Future<Output = Result<u64, PurgeError>> + Send + '_>>;
+    /// By what the configuration file differs from the configuration in force, both without secrets.
+    ///
+    /// # Errors
+    /// Why that cannot be said, for people.
+    fn difference(&self) -> Later<'_, Result<difference::Difference, ReloadError>> {
+        Box::pin(std::future::ready(Err(ReloadError::NoFile(String::new()))))
+    }
     /// Counts of the cache, for `/cachez`; none when there is no cache.
     fn cachez(&self) -> Option<Cachez>;
     /// Whether load balancers should send requests here; `/healthz` says 503 if not.

@@ -187,13 +187,16 @@ pub(super) async fn reload_of(control: &dyn Control, shown: fn(String) -> String
             let body = serde_json::json!({ "reloaded": true, "changes": reloaded.changes });
             json(StatusCode::OK, body.to_string())
         }
-        Err(error) => {
-            let status = match error {
-                ReloadError::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
-                ReloadError::NoFile(_) => StatusCode::CONFLICT,
-                ReloadError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
-            };
-            problem::of(status, shown(error.to_string())).into_response()
-        }
+        Err(error) => not_loaded(&error, shown),
     }
+}
+
+/// Why a configuration cannot be used.
+pub(super) fn not_loaded(error: &ReloadError, shown: fn(String) -> String) -> Response {
+    let status = match error {
+        ReloadError::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        ReloadError::NoFile(_) => StatusCode::CONFLICT,
+        ReloadError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    problem::of(status, shown(error.to_string())).into_response()
 }

@@ -15,6 +15,7 @@
 
 mod body;
 mod coded;
+pub mod explain;
 mod receive;
 mod serve;
 
@@ -23,7 +24,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
-use h1::BodyKind;
+use h1::{BodyKind, RequestHead};
 
 use super::delivery::Delivery;
 use super::{Answer, Exchange, proxy};
@@ -33,7 +34,7 @@ use crate::policy::cache::RouteCache;
 use crate::policy::cache::entry::{Entry, Head};
 use crate::policy::cache::fill::{Progress, Reader};
 use crate::policy::cache::lead::Lead;
-use crate::policy::cache::lookup::Found;
+use crate::policy::cache::lookup::{Found, KeyScratch};
 use crate::policy::cache::remote::Remote;
 use crate::policy::cache::rules::request::{Incoming, admit};
 use crate::policy::cache::rules::reuse::{Reuse, assess, may_replace_error};
@@ -389,25 +390,36 @@ async fn recall_in_time(x: &mut Exchange<'_>, cache: &RouteCache, remote: &Remot
 
 /// Looks in Redis.
 async fn recall(x: &mut Exchange<'_>, cache: &RouteCache, asked: &Asked) -> Option<Entry> {
+    recall_into(cache, &mut x.scratch.key, asked, &x.scratch.request, x.down.buffer.whole()).await
+}
+
+/// Looks in Redis; afterwards `keys` holds the key under which the response is.
+async fn recall_into(
+    cache: &RouteCache,
+    keys: &mut KeyScratch,
+    asked: &Asked,
+    head: &RequestHead,
+    buf: &[u8],
+) -> Option<Entry> {
     // RFC 9111 section 4: HEAD is served from responses to GET.
     let first = if asked.class == Class::Head { Class::Get } else { asked.class };
     let second = (first != asked.class).then_some(asked.class);
     for class in std::iter::once(first).chain(second) {
-        if !x.scratch.key.is_variant() {
-            x.scratch.key.set_class(class);
+        if !keys.is_variant() {
+            keys.set_class(class);
         }
         for _ in 0..2 {
-            let key = x.scratch.key.whole().to_key();
+            let key = keys.whole().to_key();
             match cache.recall(&key).await {
                 Some(Stored::Answer(entry)) => return Some(entry),
                 Some(Stored::Varies(varies)) => {
-                    x.scratch.key.select(&varies, &x.scratch.request, x.down.buffer.whole());
+                    keys.select(&varies, head, buf);
                     cache.cache.state.memory.put(key, Slot::Varies(varies));
                 }
                 None => break,
             }
         }
-        x.scratch.key.set_class(class);
+        keys.set_class(class);
     }
     None
 }

@@ -52,7 +52,7 @@ impl Exchange<'_> {
 }
 
 /// The values of a field.
-fn values<'v>(head: &'v RequestHead, buf: &'v [u8], name: &'v str) -> impl Iterator<Item = &'v [u8]> {
+pub(super) fn values<'v>(head: &'v RequestHead, buf: &'v [u8], name: &'v str) -> impl Iterator<Item = &'v [u8]> {
     let is_named = move |found: &[u8]| found.eq_ignore_ascii_case(name.as_bytes());
     let named = head.fields.iter().filter(move |field| is_named(field.name.of_buf(buf)));
     named.map(|field| field.value.of_buf(buf))

@@ -10,6 +10,7 @@ mod instance;
 pub mod messages;
 pub mod metrics;
 mod push;
+pub mod refused_keys;
 pub use crate::config::redact;
 pub mod traces;
 

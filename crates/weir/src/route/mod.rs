@@ -4,6 +4,7 @@
 //! [`Table::lookup`] finds the route, and [`rewrite`] writes the target that the upstream gets. None of them allocates.
 
 mod describe;
+pub mod explain;
 mod method;
 pub mod query;
 pub mod rewrite;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
@@ -14,8 +15,10 @@ use super::managed::{Made, Managed, Refusal};
 use super::process::announce;
 use super::self_signed::SelfSigned;
 use super::state;
-use crate::admin::{Cachez, Control, Load, ProcessState, ReloadError, Reloaded};
+use crate::admin::difference::{Difference, difference};
+use crate::admin::{Cachez, Control, Later, Load, ProcessState, ReloadError, Reloaded};
 use crate::config::{self, Budget, CacheId, CacheStore, Config, Limit, LimitTiers, LoadError, Loaded, Mode};
+use crate::exchange::cached::explain::{self, CacheAnswer, CacheQuestion};
 use crate::observe::Metrics;
 use crate::policy::ai::AiState;
 use crate::policy::auth::Authenticators;
@@ -25,6 +28,7 @@ use crate::policy::cache::purges::Ticket;
 use crate::policy::cache::remote;
 use crate::policy::limit::{BadQuestion, Limits, Question};
 use crate::redis::Redis;
+use crate::route::explain::{Explanation, Request, explain as explain_route};
 use crate::route::{Table, describe};
 use crate::runtime::fingerprint::Fingerprint;
 use crate::runtime::lock::lock;
@@ -33,10 +37,13 @@ use crate::upstream::{
 };
 use crate::worker::Worker;
 use crate::worker::shared::{Message, Shared};
-use crate::worker::snapshot::Generation;
+use crate::worker::snapshot::{Generation, Snapshot};
 
 /// How long a start or a reload waits for names to be resolved; slower ones are resolved while requests are served.
 const RESOLVE: Duration = Duration::from_secs(2);
+
+/// How long somebody who looks at the console waits for a worker.
+const WORKER: Duration = Duration::from_secs(5);
 
 /// Where the configuration comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,15 +125,25 @@ impl Controller {
         target: Target,
         ticket: Ticket,
     ) -> tokio::sync::oneshot::Receiver<Result<(), String>> {
+        self.on_worker(async move |snapshot| {
+            let result = match (snapshot.remotes.get(id.0), snapshot.generation.caches.get(id.0)) {
+                (Some(Some(remote)), Some(cache)) => remote::publish(remote, cache, &target, ticket).await,
+                _ => Ok(()),
+            };
+            result.map_err(|failure| failure.to_string())
+        })
+    }
+
+    /// Has the first worker do what needs its connections.
+    fn on_worker<T: Send + 'static>(
+        &self,
+        job: impl AsyncFnOnce(Rc<Snapshot>) -> T + Send + 'static,
+    ) -> tokio::sync::oneshot::Receiver<T> {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let job = move |worker: &Worker| {
             let snapshot = worker.snapshot.borrow().clone();
             tokio::task::spawn_local(async move {
-                let result = match (snapshot.remotes.get(id.0), snapshot.generation.caches.get(id.0)) {
-                    (Some(Some(remote)), Some(cache)) => remote::publish(remote, cache, &target, ticket).await,
-                    _ => Ok(()),
-                };
-                let _ = sender.send(result.map_err(|failure| failure.to_string()));
+                let _ = sender.send(job(snapshot).await);
             });
         };
         let _ = self.shared.workers()[0].tell(Message::Run(Box::new(job)));
@@ -305,10 +322,7 @@ impl Controller {
         if self.source == Source::Environment {
             return Err(ReloadError::NoFile("there is no configuration file: this process was started with environment variables only, restart it to change them".into()));
         }
-        let Reading { tls_files: before_reading, loaded } = read().map_err(|error| match error {
-            LoadError::Unreadable { .. } => ReloadError::Failed(error.to_string()),
-            LoadError::Invalid(problems) => ReloadError::Invalid(problems.to_string()),
-        })?;
+        let Reading { tls_files: before_reading, loaded } = read().map_err(refused)?;
         // Before anything changes: a listener that cannot be opened refuses the whole reload.
         let opened = self.listeners().open(&loaded.config.listen).map_err(|(bind, error)| {
             let error = ServeError::Listen { key: "listen", address: bind.to_string(), error };
@@ -352,6 +366,13 @@ impl Controller {
             .iter()
             .filter_map(|bind| listeners.url_of(bind))
             .for_each(|url| announce(&format!("listening on {url}")));
+    }
+}
+
+fn refused(error: LoadError) -> ReloadError {
+    match error {
+        LoadError::Unreadable { .. } => ReloadError::Failed(error.to_string()),
+        LoadError::Invalid(problems) => ReloadError::Invalid(problems.to_string()),
     }
 }
 
@@ -528,8 +549,67 @@ impl Control for Controller {
         serde_json::to_value(describe(&self.shared.generation().config)).unwrap_or_default()
     }
 
+    fn explain_route(&self, mut request: Request) -> Later<'_, Option<Explanation>> {
+        let generation = self.shared.generation();
+        // Each of thousands of routes is looked at: the thread of signals and health checks must not wait for that.
+        let explained = tokio::task::spawn_blocking(move || {
+            let listener = request.listener.get_or_insert_default().clone();
+            explain_route(&generation.config, generation.named_table(&listener), &request)
+        });
+        Box::pin(async { explained.await.ok() })
+    }
+
+    fn authenticators(&self) -> Later<'_, serde_json::Value> {
+        let generation = self.shared.generation();
+        // A store may list a hundred thousand keys.
+        let described = tokio::task::spawn_blocking(move || generation.auth.describe(&generation.config));
+        Box::pin(async { described.await.unwrap_or_default() })
+    }
+
+    fn judge_token(&self, token: String) -> Later<'_, Option<serde_json::Value>> {
+        let judged = self
+            .on_worker(async move |snapshot| snapshot.auth.judge(&snapshot.generation.config, token.as_bytes()).await);
+        Box::pin(async { tokio::time::timeout(WORKER, judged).await.ok()?.ok() })
+    }
+
+    fn look_up_cached(&self, question: CacheQuestion) -> Later<'_, Option<Result<serde_json::Value, String>>> {
+        let found = self.on_worker(async move |snapshot| {
+            let found = explain::explain(&snapshot, &question).await;
+            found.map(|found| (found, snapshot.generation.clone()))
+        });
+        Box::pin(async {
+            let (CacheAnswer { mut value, place }, generation) =
+                match tokio::time::timeout(WORKER, found).await.ok()?.ok()? {
+                    Ok(found) => found,
+                    Err(wrong) => return Some(Err(wrong)),
+                };
+            if let Some((id, url)) = place {
+                let listed = tokio::task::spawn_blocking(move || explain::variants(&generation.caches[id.0], &url));
+                value["variants"] = listed.await.unwrap_or_default();
+            }
+            Some(Ok(value))
+        })
+    }
+
     fn config_yaml(&self) -> String {
         lock(&self.file).to_yaml_without_secrets()
+    }
+
+    fn difference(&self) -> Later<'_, Result<Difference, ReloadError>> {
+        Box::pin(async {
+            if !matches!(self.source, Source::File(_)) {
+                return Err(ReloadError::NoFile("There is no configuration file to compare with.".into()));
+            }
+            let (source, in_force) = (self.source.clone(), lock(&self.file).clone());
+            // Files are read and long texts compared.
+            let compared = tokio::task::spawn_blocking(move || {
+                let file = source.read().map_err(refused)?.file;
+                let (before, after) = (in_force.to_yaml_without_secrets(), file.to_yaml_without_secrets());
+                let differs_in_secrets = before == after && in_force.to_yaml() != file.to_yaml();
+                Ok(Difference { lines: difference(&before, &after), differs_in_secrets })
+            });
+            compared.await.unwrap_or_else(|_| Err(ReloadError::Failed("The gateway is stopping.".into())))
+        })
     }
 
     fn cachez(&self) -> Option<Cachez> {

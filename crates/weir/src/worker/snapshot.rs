@@ -53,8 +53,9 @@ impl Generation {
         if self.listener_tables.is_empty() { &self.table } else { self.named_table(&origin.name()) }
     }
 
+    /// The routes for what comes by a listener of this name; the empty one stands for listeners without a name.
     #[cold]
-    fn named_table(&self, name: &str) -> &Table {
+    pub fn named_table(&self, name: &str) -> &Table {
         let found = self.listener_tables.binary_search_by(|(known, _)| (**known).cmp(name));
         found.map_or(&self.table, |at| &self.listener_tables[at].1)
     }

@@ -1,6 +1,7 @@
 // The console in a browser, in front of a real gateway. Every page is looked at in light and dark, wide and narrow.
 
 import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import http from 'node:http';
 import { createRequire } from 'node:module';
@@ -8,9 +9,9 @@ import { after, before, test } from 'node:test';
 
 import { chromium } from 'playwright-core';
 
-import { MARKUP, SECRETS, configuration, startGateway, startService, until } from './gateway.js';
+import { API_KEY, JWT_SECRET, MARKUP, SECRETS, configuration, startGateway, startService, until } from './gateway.js';
 
-const PAGES = { overview: 'Overview', errors: 'Errors', routes: 'Routes', upstreams: 'Upstreams', limits: 'Limits', caches: 'Caches', ai: 'AI', tls: 'TLS', config: 'Configuration' };
+const PAGES = { overview: 'Overview', errors: 'Errors', routes: 'Routes', upstreams: 'Upstreams', auth: 'Authentication', limits: 'Limits', caches: 'Caches', ai: 'AI', tls: 'TLS', config: 'Configuration' };
 const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 const WIDE = { width: 1280, height: 900 };
 const NARROW = { width: 360, height: 740 };
@@ -64,6 +65,16 @@ async function go(page, id) {
   await page.waitForFunction(() => document.querySelector('#live')?.textContent !== 'Loading');
 }
 
+/** The page is accessible and fits; its checker must have been added. */
+async function checked(page, name) {
+  const result = await page.evaluate(() => window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice'] }));
+  const violations = result.violations.map(({ id: rule, nodes }) => `${rule}: ${nodes.map((node) => node.html).join(' ')}`);
+  assert.deepEqual(violations, [], name);
+  assert.ok(result.passes.some(({ id: rule }) => rule === 'color-contrast'), 'contrast was looked at');
+  const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  assert.equal(overflow, 0, `${name} is wider than the screen`);
+}
+
 for (const scheme of ['light', 'dark']) {
   for (const viewport of [WIDE, NARROW]) {
     test(`every page is accessible and fits: ${scheme}, ${viewport.width} wide`, async (t) => {
@@ -74,12 +85,7 @@ for (const scheme of ['light', 'dark']) {
       mkdirSync(folder, { recursive: true });
       for (const id of Object.keys(PAGES)) {
         await go(page, id);
-        const result = await page.evaluate(() => window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice'] }));
-        const violations = result.violations.map(({ id: rule, nodes }) => `${rule}: ${nodes.map((node) => node.html).join(' ')}`);
-        assert.deepEqual(violations, [], id);
-        assert.ok(result.passes.some(({ id: rule }) => rule === 'color-contrast'), 'contrast was looked at');
-        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-        assert.equal(overflow, 0, `${id} is wider than the screen`);
+        await checked(page, id);
         const background = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
         assert.equal(background, scheme === 'light' ? 'rgb(244, 245, 247)' : 'rgb(17, 20, 24)');
         await page.screenshot({ path: `${folder}/console-${id}-${scheme}-${viewport.width}.png`, fullPage: true });
@@ -171,7 +177,7 @@ test('actions', async (t) => {
   await go(page, 'limits');
   const said = page.locator('.said');
   await fetch(`${gateway.url}/limited`);
-  await page.getByLabel('Key').fill('127.0.0.1');
+  await page.getByLabel('Key (a part').fill('127.0.0.1');
   await page.getByRole('button', { name: 'Look up' }).click();
   await said.getByText('allowed').first().waitFor();
   await page.getByRole('button', { name: 'Reset the key' }).click();
@@ -209,6 +215,86 @@ test('actions', async (t) => {
   await said.getByText('Put in force').waitFor();
   await page.locator('.events li').first().getByText('in force').waitFor();
 });
+
+const part = (value) => Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url');
+function token(claims) {
+  const signed = `${part({ alg: 'HS256' })}.${part(claims)}`;
+  return `${signed}.${createHmac('sha256', JWT_SECRET).update(signed).digest('base64url')}`;
+}
+
+/** What came of a question is accessible, fits, and is text. */
+async function seen(page, name, scheme) {
+  await page.addScriptTag({ path: AXE });
+  await checked(page, name);
+  assert.equal(await page.evaluate(() => document.querySelectorAll('main img, main script').length), 0);
+  assert.equal(await page.evaluate(() => window.hacked), undefined);
+  await page.screenshot({ path: `${process.env.SCREENSHOTS ?? '/tmp'}/console-${name}-${scheme}.png`, fullPage: true });
+}
+
+for (const [scheme, viewport] of [['light', WIDE], ['dark', NARROW]]) {
+  test(`questions and what comes of them: ${scheme}, ${viewport.width} wide`, async (t) => {
+    const page = await open(t, { scheme, viewport, bypassCSP: true, expected: /status of 4/ });
+    const said = page.locator('.said');
+    await go(page, 'routes');
+    await page.getByLabel('Path, with query').fill('/staff/1?x=<b>');
+    await page.getByLabel('Header fields').fill(`X-Api-Key: canary-match\nX-Tag: ${MARKUP}`);
+    await page.getByRole('button', { name: 'Test' }).click();
+    await said.getByText('staff, or keys').waitFor();
+    await said.getByText('/staff/1?x=<b>').waitFor();
+    await seen(page, 'route-test', scheme);
+    await page.getByLabel('Path, with query').fill('/markup');
+    await page.getByRole('button', { name: 'Test' }).click();
+    await said.getByText('markup', { exact: true }).first().waitFor();
+    await page.getByLabel('Path, with query').fill('/a//b');
+    await page.getByRole('button', { name: 'Test' }).click();
+    await said.getByText('path_empty_segment').waitFor();
+
+    await go(page, 'auth');
+    await page.locator('#live').getByText('k1').waitFor();
+    await page.locator('#live').getByText('Last failure').waitFor();
+    const good = token({ iss: 'me', aud: 'api', sub: 'u1', exp: Math.floor(Date.now() / 1000) + 600, scope: 'orders', [MARKUP]: MARKUP });
+    await page.getByLabel('Token or API key').fill(good);
+    await page.getByRole('button', { name: 'Check' }).click();
+    await said.getByText('passes', { exact: true }).first().waitFor();
+    await said.getByText(MARKUP).first().waitFor();
+    await seen(page, 'token', scheme);
+    await page.getByLabel('Token or API key').fill(token({ iss: 'me', aud: 'api', exp: 1 }));
+    await page.getByRole('button', { name: 'Check' }).click();
+    await said.getByText('expired').waitFor();
+    await page.getByLabel('Token or API key').fill(API_KEY);
+    await page.getByRole('button', { name: 'Check' }).click();
+    await said.getByText(MARKUP).waitFor();
+    assert.ok(!gateway.output().includes(good) && !gateway.output().includes(API_KEY));
+    assert.ok(!page.url().includes('eyJ'));
+
+    await go(page, 'caches');
+    await fetch(`${gateway.url}/items/2`).then((response) => response.text());
+    await page.getByLabel('URL, as clients').fill(`${gateway.url}/items/2`);
+    await page.getByRole('button', { name: 'Look up response' }).click();
+    await said.getByText('fresh for').first().waitFor();
+    await seen(page, 'cache-look-up', scheme);
+
+    await go(page, 'limits');
+    for (let request = 0; request < 5; request += 1) await fetch(`${gateway.url}/limited`);
+    await page.locator('#live').getByText('127.0.0.1').waitFor();
+    await seen(page, 'refused-keys', scheme);
+
+    await go(page, 'config');
+    await page.getByRole('button', { name: 'Compare with the file' }).click();
+    await said.getByText('The file says what is in force.').waitFor();
+    const text = configuration(service.port);
+    gateway.write(text.replace('listen:', 'listen:\n  - 192.0.2.1:1'));
+    await page.getByRole('button', { name: 'Compare with the file' }).click();
+    await said.getByText('192.0.2.1:1').waitFor();
+    await seen(page, 'difference', scheme);
+    gateway.write(text.replace('upstream: reports', 'upstream: report'));
+    await page.getByRole('button', { name: 'Compare with the file' }).click();
+    await said.getByText('did you mean `reports`?').waitFor();
+    gateway.write(text);
+    await page.getByRole('button', { name: 'Reload' }).click();
+    await said.getByText('Put in force').waitFor();
+  });
+}
 
 test('another site can neither act nor read', async (t) => {
   // Reloads are counted in the log: the watched file may be one more at any time.

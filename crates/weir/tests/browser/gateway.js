@@ -1,6 +1,7 @@
 // A gateway with everything that the console shows, and the service behind it.
 
 import { execFileSync, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import { tmpdir } from 'node:os';
@@ -29,7 +30,12 @@ export async function startService() {
   return { port: server.address().port, stop: () => server.close() };
 }
 
-export const SECRETS = ['canary-redis', 'canary-provider-key', 'canary-header', 'canary-match', 'canary-pepper-of-keys'];
+export const SECRETS = ['canary-redis', 'canary-provider-key', 'canary-header', 'canary-match', 'canary-pepper-of-keys', 'canary-jwt-secret', 'canary-url'];
+
+/** Signs tokens that the gateway accepts. */
+export const JWT_SECRET = 'canary-jwt-secret-0123456789abcdef0123456789';
+/** An API key that it accepts. */
+export const API_KEY = 'sk-browser-key-0123456789abcdef';
 
 /** A page would run this if it were ever read as HTML. */
 export const MARKUP = '<img src=x onerror=window.hacked=1>';
@@ -54,7 +60,13 @@ providers:
   openai: {api: openai, upstream: openai, keys: [sk-canary-provider-key-0123456789]}
 models:
   assistant: {candidates: [{provider: openai, model: gpt-5}]}
+auth:
+  staff: {jwt: {issuer: me, audience: api, secret: ${JWT_SECRET}}}
+  keys: {api_key: {store: {file: keys.yaml}}}
+  far: {jwt: {issuer: 'http://127.0.0.1:1/', audience: api, jwks: {url: 'http://127.0.0.1:1/keys?token=canary-url'}}}
+  asked: {forward: {upstream: reports, path: /check}}
 routes:
+  - {name: staff, match: {path: /staff/*}, upstream: shop, auth: [staff, keys], allow: {scopes: [orders]}}
   - {name: items, match: {path: /items/*}, upstream: shop, cache: pages}
   - {name: orders, match: {path: /orders/*, methods: [GET, POST]}, upstream: shop, headers: {request: {set: {X-Token: canary-header}}}}
   - {name: reports, match: {path: /reports/*}, upstream: reports}
@@ -70,7 +82,9 @@ export async function startGateway(text) {
   execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '10',
     '-subj', '/CN=shop.example.test', '-addext', 'subjectAltName=DNS:shop.example.test', '-keyout', join(folder, 'shop.key'), '-out', join(folder, 'shop.pem')], { stdio: 'pipe' });
   const path = join(folder, 'weir.yaml');
-  const write = (content) => writeFileSync(path, content.replaceAll(/shop\.(pem|key)/g, join(folder, 'shop.$1')));
+  const write = (content) => writeFileSync(path, content.replaceAll(/shop\.(?:pem|key)|keys\.yaml/g, (name) => join(folder, name)));
+  const digest = createHash('sha256').update(API_KEY).digest('hex');
+  writeFileSync(join(folder, 'keys.yaml'), `- ${JSON.stringify({ id: 'k1', sha256: digest, consumer: MARKUP, scopes: ['orders'] })}\n`);
   write(text);
   const process_ = spawn(process.env.WEIR, ['--config', path], { stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';

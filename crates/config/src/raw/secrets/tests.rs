@@ -4,11 +4,12 @@ use crate::yaml;
 const FILE: &str = "
 listen: 127.0.0.1:0
 telemetry: {traces: {endpoint: 'http://127.0.0.1:1/v1/traces?team=shown&token=unseen5'}, metrics: {endpoint: 'http://127.0.0.1:1/v1/metrics?key=unseen8', headers: {X-Any: unseen9}}}
-auth: {sso: {forward: {url: 'http://127.0.0.1:1/check?api_key=unseen6&a=1'}}, env: {ext_authz: {url: 'http://127.0.0.1:1/?key=unseen7'}}}
+auth: {sso: {forward: {url: 'http://127.0.0.1:1/check?api_key=unseen6&a=1'}}, env: {ext_authz: {url: 'http://127.0.0.1:1/?key=unseen7'}}, own: {forward: {upstream: app, path: '/check?token=unseen10'}}}
 apis: {orders: {spec: orders.yaml, upstream: app, headers: {request: {set: {Authorization: Bearer hidden8}}}}}
 redis: {url: 'redis://user:p@ss@127.0.0.1:6379/0'}
 upstreams: {app: {targets: [http://127.0.0.1:1]}, found: {targets: {consul: orders, tag: shown-tag, token: hidden-consul}}}
 routes:
+  - {match: {path: /ai}, ai: {models: [], guard: {upstream: app, path: '/judge?token=unseen11'}}}
   - match: {path: /a, headers: {X-API-Key: hidden1, X-Tier: gold}}
     upstream: app
     headers:

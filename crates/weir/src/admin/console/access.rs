@@ -21,7 +21,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::Shared;
+use super::{Console, Shared};
 use crate::admin::routes::json;
 use crate::admin::{Control, problem};
 
@@ -143,6 +143,38 @@ pub(super) async fn require_visitor(
     }
 }
 
+/// Lets pass questions whose parts may be secrets: they come in a body, change nothing, and are not logged.
+pub(super) async fn require_page(
+    State(console): Shared,
+    Extension(local): Extension<LocalAddress>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match of_page(&console, request.headers(), local) {
+        Ok(()) => next.run(request).await,
+        Err(refused) => *refused,
+    }
+}
+
+/// Whether a request is of a page of this console, or of a program with the token.
+fn of_page(console: &Console, headers: &HeaderMap, local: LocalAddress) -> Result<(), Box<Response>> {
+    let token = console.control.console().token;
+    let csrf = match console.access.visitor(token.as_deref(), headers, local) {
+        Visitor::Known(csrf) => csrf,
+        Visitor::Program => return Ok(()),
+        Visitor::Unknown => {
+            return Err(Box::new(problem::of(StatusCode::UNAUTHORIZED, "Log in first.").into_response()));
+        }
+        Visitor::Remote => return Err(Box::new(remote())),
+    };
+    let given = headers.get(&CSRF).map_or(&b""[..], |value| value.as_bytes());
+    if !csrf.is_empty() && is_same(given, csrf.as_bytes()) {
+        return Ok(());
+    }
+    let detail = "The request does not come from a page of this console, or the page is out of date: load it again.";
+    Err(Box::new(problem::of(StatusCode::FORBIDDEN, detail).into_response()))
+}
+
 /// Lets pass who may act.
 pub(super) async fn require_action(
     State(console): Shared,
@@ -150,21 +182,10 @@ pub(super) async fn require_action(
     request: Request,
     next: Next,
 ) -> Response {
-    let spec = console.control.console();
-    let csrf = match console.access.visitor(spec.token.as_deref(), request.headers(), local) {
-        Visitor::Known(csrf) => Some(csrf),
-        Visitor::Program => None,
-        Visitor::Unknown => return problem::of(StatusCode::UNAUTHORIZED, "Log in first.").into_response(),
-        Visitor::Remote => return remote(),
-    };
-    let given = request.headers().get(&CSRF).map_or(&b""[..], |value| value.as_bytes());
-    let is_of_page = |csrf: &String| !csrf.is_empty() && is_same(given, csrf.as_bytes());
-    if !csrf.as_ref().is_none_or(is_of_page) {
-        let detail =
-            "The request does not come from a page of this console, or the page is out of date: load it again.";
-        return problem::of(StatusCode::FORBIDDEN, detail).into_response();
+    if let Err(refused) = of_page(&console, request.headers(), local) {
+        return *refused;
     }
-    if spec.read_only {
+    if console.control.console().read_only {
         let detail = "The console is read-only (`console.read_only` in the configuration).";
         return problem::of(StatusCode::FORBIDDEN, detail).into_response();
     }

@@ -16,7 +16,7 @@ type Asset = (&'static str, &'static str, &'static str);
 pub(super) const PAGE: &str = include_str!("web/index.html");
 
 /// All of them but the page.
-pub(super) const FILES: [Asset; 12] = [
+pub(super) const FILES: [Asset; 14] = [
     ("console.css", CSS, include_str!("web/console.css")),
     ("icon.svg", "image/svg+xml", include_str!("web/icon.svg")),
     ("main.js", SCRIPT, include_str!("web/main.js")),
@@ -26,6 +26,8 @@ pub(super) const FILES: [Asset; 12] = [
     ("overview.js", SCRIPT, include_str!("web/overview.js")),
     ("errors.js", SCRIPT, include_str!("web/errors.js")),
     ("pages.js", SCRIPT, include_str!("web/pages.js")),
+    ("auth.js", SCRIPT, include_str!("web/auth.js")),
+    ("routes.js", SCRIPT, include_str!("web/routes.js")),
     ("policies.js", SCRIPT, include_str!("web/policies.js")),
     ("settings.js", SCRIPT, include_str!("web/settings.js")),
     ("forms.js", SCRIPT, include_str!("web/forms.js")),

@@ -3,16 +3,18 @@
 //!
 //! Pages are three kinds of files in [`assets`], which a browser renders from JSON. All that is dynamic on them is set as
 //! text, never as HTML, and the policy in [`headers`] lets nothing run that is not one of these files. [`access`] says who
-//! may look and act; [`live`] keeps ten minutes of traffic; [`pages`] has the JSON; [`actions`] change something.
+//! may look and act; [`live`] keeps ten minutes of traffic; [`pages`] has the JSON; [`actions`] change something, [`questions`]
+//! change nothing and have a body.
 
 mod access;
 mod actions;
 mod assets;
 mod live;
 mod pages;
+mod questions;
 mod state;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
@@ -26,7 +28,10 @@ pub use state::{
     CandidateState, CertificateState, Load, ModelState, ProcessState, ProviderKeyState, ProviderState, ReloadEvent,
 };
 
+use sha2::{Digest, Sha256};
+
 use super::{Control, problem};
+use crate::runtime::lock::lock;
 
 /// Bytes of an action's body.
 const BODY: usize = 64 * 1024;
@@ -40,11 +45,33 @@ pub(super) struct Console {
     control: Arc<dyn Control>,
     access: access::Access,
     live: live::Live,
+    /// Digest of the configuration in force, and how many were put in force before it was made.
+    digest: Mutex<Option<(u64, String)>>,
 }
 
 impl Console {
     pub(super) fn new(control: Arc<dyn Control>) -> Arc<Self> {
-        Arc::new(Console { control, access: access::Access::new(), live: live::Live::default() })
+        Arc::new(Console {
+            control,
+            access: access::Access::new(),
+            live: live::Live::default(),
+            digest: Mutex::default(),
+        })
+    }
+
+    /// A digest of the configuration in force, as it is shown: one of the file itself would let secrets be guessed.
+    fn digest(&self) -> String {
+        let [applied, _] = self.control.metrics().reload_counts();
+        let mut known = lock(&self.digest);
+        match &*known {
+            Some((at, digest)) if *at == applied => digest.clone(),
+            _ => {
+                let digest = Sha256::digest(self.control.config_yaml());
+                let digest: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+                *known = Some((applied, digest.clone()));
+                digest
+            }
+        }
     }
 
     /// Measures traffic once a second, as long as it is polled.
@@ -63,12 +90,14 @@ pub(super) fn router(console: Arc<Console>) -> Router {
         .route("/routes", get(pages::routes))
         .route("/upstreams", get(pages::upstreams))
         .route("/drained", get(pages::drained))
+        .route("/auth", get(pages::auth))
         .route("/errors", get(pages::errors))
         .route("/limits", get(pages::limits))
         .route("/caches", get(pages::caches))
         .route("/ai", get(pages::ai))
         .route("/tls", get(pages::tls))
         .route("/config", get(pages::config))
+        .route("/config/difference", get(pages::difference))
         .route_layer(middleware::from_fn_with_state(console.clone(), access::require_visitor));
     let actions = Router::new()
         .route("/reload", post(actions::reload))
@@ -76,8 +105,14 @@ pub(super) fn router(console: Arc<Console>) -> Router {
         .route("/targets", post(actions::act_on_target))
         .route("/limits/reset", post(actions::reset_limits))
         .route_layer(middleware::from_fn_with_state(console.clone(), access::require_action));
+    let questions = Router::new()
+        .route("/routes/test", post(questions::test_route))
+        .route("/caches/look-up", post(questions::look_up_cached))
+        .route("/auth/token", post(questions::judge_token))
+        .route_layer(middleware::from_fn_with_state(console.clone(), access::require_page));
     let api = data
         .merge(actions)
+        .merge(questions)
         .route("/session", get(access::session))
         .route("/login", post(access::login))
         .route("/logout", post(access::logout))

@@ -7,20 +7,23 @@ use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
 
 use super::{Console, ProcessState, Shared, without_excerpts};
-use crate::admin::routes::{json as response, limits_of};
+use crate::admin::routes::{json as response, limits_of, not_loaded};
 use crate::admin::{problem, write_cachez};
 use crate::error::Reason;
 use crate::observe::clock::unix_ms;
 use crate::observe::metrics::{Counts, Durations, NONE, Traffic};
-use crate::policy::limit::Question;
+use crate::observe::refused_keys::RefusedKey;
+use crate::policy::limit::{Key, Question};
 use crate::redis::Purpose;
 use crate::upstream::TargetCondition;
 
 /// Certificates that end sooner are a problem.
 const SOON: Duration = Duration::from_secs(14 * 86_400);
+
+/// Keys of limits that are shown.
+const MOST_REFUSED: usize = 20;
 
 fn document(value: &Value) -> Response {
     response(StatusCode::OK, value.to_string())
@@ -43,6 +46,8 @@ pub(super) async fn overview(State(console): Shared) -> Response {
         "started_ms": unix_ms(SystemTime::now()).saturating_sub(metrics.uptime_ms()),
         "listeners": state.listeners,
         "reloads": { "applied": applied, "refused": refused },
+        "last_reload": state.reloads.first().map(|last| json!({ "at_ms": last.at_ms, "refused": last.error.is_some() })),
+        "digest": console.digest(),
         "problems": problems,
         "errors": errors.collect::<Vec<_>>(),
     }))
@@ -144,9 +149,12 @@ pub(super) async fn drained(State(console): Shared) -> Response {
 pub(super) async fn errors(State(console): Shared) -> Response {
     let lines = console.control.metrics().recent_failures().lines();
     let errors: Vec<Value> = lines.iter().filter_map(|line| serde_json::from_slice(line).ok()).collect();
-    let titles = Reason::ALL.iter().filter(|reason| errors.iter().any(|error| error["reason"] == reason.label()));
-    let titles: Map<String, Value> = titles.map(|reason| (reason.label().to_owned(), reason.title().into())).collect();
-    document(&json!({ "errors": errors, "titles": titles }))
+    let met = Reason::ALL.iter().filter(|reason| errors.iter().any(|error| error["reason"] == reason.label()));
+    let reasons = met.map(|reason| {
+        let meaning = json!({ "title": reason.title(), "advice": reason.advice() });
+        (reason.label().to_owned(), meaning)
+    });
+    document(&json!({ "errors": errors, "reasons": reasons.collect::<Map<_, _>>() }))
 }
 
 fn by_name(counts: Vec<(Arc<str>, Counts)>) -> Value {
@@ -158,12 +166,28 @@ fn by_name(counts: Vec<(Arc<str>, Counts)>) -> Value {
         .into()
 }
 
+/// Authenticators with their outcomes.
+pub(super) async fn auth(State(console): Shared) -> Response {
+    let policies = console.control.authenticators().await;
+    document(&json!({ "policies": policies, "counts": by_name(console.control.metrics().auth_counts()) }))
+}
+
 /// All limits; with `?key=VALUE` (and `&limit=NAME`) what is left for that key, as on `/limits`.
 pub(super) async fn limits(State(console): Shared, RawQuery(query): RawQuery) -> Response {
     let answer = limits_of(&*console.control, Question::parse(query.as_deref().unwrap_or_default())).await;
     match answer {
         Ok(mut found) => {
-            found["counts"] = by_name(console.control.metrics().limit_counts());
+            let metrics = console.control.metrics();
+            let key = |one: RefusedKey| {
+                let hash = Key(one.hash).short();
+                json!({ "limit": &*one.limit, "key": one.text, "hash": hash, "count": one.count, "error": one.error })
+            };
+            found["counts"] = by_name(metrics.limit_counts());
+            found["refused"] = metrics.refused_keys(MOST_REFUSED).into_iter().map(key).collect();
+            found["store"] = console.control.redis().map_or(
+                Value::Null,
+                |redis| json!({ "servers": redis.servers(), "state": redis.state(Purpose::Limits).name() }),
+            );
             document(&found)
         }
         Err(error) => problem::of(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()).into_response(),
@@ -196,7 +220,13 @@ pub(super) async fn config(State(console): Shared) -> Response {
         *error = without_excerpts(error);
     }
     let yaml = console.control.config_yaml();
-    // Of what is shown: a digest of the file itself would let secrets be guessed.
-    let digest: String = Sha256::digest(yaml.as_bytes()).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-    document(&json!({ "file": state.file, "digest": digest, "yaml": yaml, "reloads": state.reloads }))
+    document(&json!({ "file": state.file, "digest": console.digest(), "yaml": yaml, "reloads": state.reloads }))
+}
+
+/// By what the file differs from the configuration in force.
+pub(super) async fn difference(State(console): Shared) -> Response {
+    match console.control.difference().await {
+        Ok(difference) => document(&serde_json::to_value(difference).unwrap_or_default()),
+        Err(error) => not_loaded(&error, |error| without_excerpts(&error)),
+    }
 }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::exemplars::Exemplars;
 use super::histogram::Histogram;
 use crate::error::Reason;
+use crate::observe::refused_keys::RefusedKeys;
 
 /// A count with one writer.
 #[derive(Debug, Default)]
@@ -271,4 +272,5 @@ pub(super) struct WorkerCells {
     /// By [`super::HeaderResult::position`].
     pub(super) headers: [Counter; super::HeaderResult::COUNT],
     pub(super) overhead: Histogram,
+    pub(super) refused_keys: Arc<RefusedKeys>,
 }

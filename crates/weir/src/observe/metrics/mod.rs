@@ -51,6 +51,7 @@ pub use totals::{Counts, Durations, Traffic};
 use super::access_log;
 use super::clock::unix_ms;
 use crate::error::Reason;
+use crate::observe::refused_keys::RefusedKeys;
 
 /// Name under which requests are counted that match no route, and upstream of those that the gateway responds to itself.
 pub const NONE: &str = "-";
@@ -360,6 +361,11 @@ impl Shard {
     /// Handle of a rate limit.
     pub fn limit(&self, name: &str) -> LimitMetrics {
         LimitMetrics { cells: self.process.limits.get(name, self.worker), one_thread: PhantomData }
+    }
+
+    /// Where the worker's limits note the keys that they refuse.
+    pub fn refused_keys(&self) -> Arc<RefusedKeys> {
+        self.cells.refused_keys.clone()
     }
 
     /// Handle of a cache.

@@ -6,8 +6,11 @@ use std::time::Instant;
 use super::Metrics;
 use super::cells::{CacheCells, Counter, LimitCells, UpstreamCells};
 use super::histogram::{EXCHANGE, Total};
+use super::policies::OUTCOMES;
 use super::process::Reading;
 use crate::error::Reason;
+use crate::observe::refused_keys::RefusedKey;
+use crate::runtime::clock;
 
 /// Counts of requests.
 #[derive(Debug, Clone, Default)]
@@ -118,6 +121,26 @@ impl Metrics {
             ("store_failures", |c| &c.store_failures),
         ];
         named(self.0.limits.snapshot(Instant::now()), &cells)
+    }
+
+    /// The keys that limits refused most in the last minutes, the first one most often.
+    pub fn refused_keys(&self, most: usize) -> Vec<RefusedKey> {
+        let workers = self.0.workers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut all = Vec::new();
+        workers.iter().for_each(|cells| cells.refused_keys.add_to(&mut all, clock::now_ns()));
+        all.sort_by(|one, other| (other.count, &one.text).cmp(&(one.count, &other.text)));
+        all.truncate(most);
+        all
+    }
+
+    /// Outcomes of each authenticator; those that never occurred are left out.
+    pub fn auth_counts(&self) -> Vec<(Arc<str>, Counts)> {
+        let all = self.0.auth.snapshot(Instant::now()).into_iter().map(|(name, cells)| {
+            let sum = |index: usize| cells.iter().map(|cells| cells.outcomes[index].get()).sum::<u64>();
+            let counts = OUTCOMES.iter().enumerate().map(|(index, outcome)| (*outcome, sum(index)));
+            (name, counts.filter(|(_, count)| *count > 0).collect())
+        });
+        all.collect()
     }
 
     /// Counts of each cache.

@@ -29,6 +29,8 @@ pub(super) struct Issuer {
     waiting: AtomicUsize,
     /// Fetches that returned a set, and those that did not.
     outcomes: [AtomicU64; 2],
+    /// When a fetch failed last, and why.
+    failure: Mutex<Option<(u64, String)>>,
     is_followed: AtomicBool,
 }
 
@@ -40,6 +42,7 @@ impl Default for Issuer {
             fetched: watch::Sender::new(()),
             waiting: AtomicUsize::new(0),
             outcomes: Default::default(),
+            failure: Mutex::default(),
             is_followed: AtomicBool::new(false),
         }
     }
@@ -74,6 +77,12 @@ impl Issuer {
     /// Seconds since the set in use was fetched.
     pub(super) fn age(&self) -> Option<u64> {
         self.state().age(now())
+    }
+
+    /// How many seconds ago a fetch failed last, and why.
+    pub(super) fn last_failure(&self) -> Option<(u64, String)> {
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        failure.map(|(at, why)| (now().saturating_sub(at), why))
     }
 
     /// Waits for the set to be fetched because of a key that it does not have. `false`: it was not, and is not going to be.
@@ -172,6 +181,7 @@ async fn fetch_once(shared: &Shared, issuer: &Issuer, resolver: &Resolver) {
                 age_seconds = age,
                 "the issuer's keys were not fetched, those before stay in force: {error}"
             );
+            *issuer.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some((now(), error));
             issuer.outcomes[1].fetch_add(1, Ordering::Relaxed);
             issuer.state().failed(now(), spread());
         }

@@ -17,6 +17,7 @@ mod certificates;
 mod changes;
 mod credentials;
 mod edits;
+mod explain;
 mod ext_authz;
 mod fetch;
 mod issuer;

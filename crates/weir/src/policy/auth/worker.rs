@@ -12,7 +12,7 @@ use super::authorizer::Verdicts;
 use super::credentials::{Form, Head};
 use super::edits::write_identity;
 use super::shared::{Authenticators, Material, MaterialOf, Shared};
-use crate::config::{AuthId, AuthMethod, Authorizer, RouteAuth, TokenKeys};
+use crate::config::{AuthId, AuthMethod, Authorizer, Jwt, RouteAuth, TokenKeys};
 use crate::observe::{AuthMetrics, Shard};
 use crate::redis::Client;
 
@@ -270,6 +270,30 @@ async fn verify_or_fetch(
     }
 }
 
+/// The keys that verify tokens now.
+///
+/// # Errors
+/// When they are not known.
+pub(super) fn keys_of<'m>(shared: &Shared, material: &'m Material, jwt: &'m Jwt) -> Result<Keys<'m>, Refusal> {
+    check_usable(shared)?;
+    keys_in(material, jwt)
+}
+
+fn check_usable(shared: &Shared) -> Result<(), Refusal> {
+    match &shared.issuer {
+        Some(issuer) if !issuer.is_usable() => Err(Refusal::Unavailable("the issuer's keys could not be fetched")),
+        _ => Ok(()),
+    }
+}
+
+fn keys_in<'m>(material: &'m Material, jwt: &'m Jwt) -> Result<Keys<'m>, Refusal> {
+    match (&material.of, &jwt.keys) {
+        (MaterialOf::Tokens(set), _) => Ok(Keys::Public(&set.keys)),
+        (_, TokenKeys::Secret(secret, _)) => Ok(Keys::Secret(secret)),
+        _ => Err(Refusal::Unavailable("the issuer's keys were not fetched yet")),
+    }
+}
+
 fn verify_token(
     shared: &Shared,
     material: &Material,
@@ -278,17 +302,11 @@ fn verify_token(
     now: u64,
 ) -> Result<Arc<Identity>, Rejected> {
     let AuthMethod::Jwt(jwt) = &shared.spec.method else { return Err(Refusal::Missing.into()) };
-    if shared.issuer.as_ref().is_some_and(|issuer| !issuer.is_usable()) {
-        return Err(Refusal::Unavailable("the issuer's keys could not be fetched").into());
-    }
+    check_usable(shared)?;
     if let Some(identity) = cache.get(token, material.generation, now) {
         return Ok(identity);
     }
-    let keys = match (&material.of, &jwt.keys) {
-        (MaterialOf::Tokens(set), _) => Keys::Public(&set.keys),
-        (_, TokenKeys::Secret(secret, _)) => Keys::Secret(secret),
-        _ => return Err(Refusal::Unavailable("the issuer's keys were not fetched yet").into()),
-    };
+    let keys = keys_in(material, jwt)?;
     let (identity, expires) = jwt.verifier.verify(token, keys, now)?;
     cache.insert(token, material.generation, identity.clone(), expires, now);
     Ok(identity)

@@ -13,6 +13,7 @@ use quick_cache::{Lifecycle, OptionsBuilder, Weighter};
 use super::entry::Entry;
 use super::key::{Key, KeyRef};
 use super::lookup::Varies;
+use super::rules::key::url_of;
 use super::sync::{Mutex, MutexGuard, lock};
 use crate::runtime::hash::Hashed;
 
@@ -178,6 +179,15 @@ impl Memory {
             purged == Purged::Soft
         });
         count.into_inner()
+    }
+
+    /// Responses of one URL, at most so many. Looks at every entry, a few shards at a time: not for a worker.
+    pub fn entries_of(&self, url: &[u8], most: usize) -> Vec<Entry> {
+        let of_url = self.shards.iter().filter_map(|(key, slot)| match slot {
+            Slot::Answer(entry) if url_of(&key) == url => Some(entry),
+            _ => None,
+        });
+        of_url.take(most).collect()
     }
 
     /// What is kept, for those who look at all of it.

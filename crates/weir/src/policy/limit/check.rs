@@ -158,7 +158,7 @@ pub async fn check(
     if verdict == Verdict::Allowed && work.local < work.asks.len() {
         verdict = check_remote(work, limits).await?;
     }
-    count(work, limits, verdict);
+    count(work, limits, verdict, asked);
     Ok(verdict)
 }
 
@@ -274,7 +274,7 @@ fn take_back(work: &mut Work, limits: &WorkerLimits) {
     work.held.clear();
 }
 
-fn count(work: &mut Work, limits: &WorkerLimits, verdict: Verdict) {
+fn count(work: &mut Work, limits: &WorkerLimits, verdict: Verdict, asked: &Asked<'_>) {
     match verdict {
         Verdict::Allowed => {
             for ask in &work.asks {
@@ -287,7 +287,14 @@ fn count(work: &mut Work, limits: &WorkerLimits, verdict: Verdict) {
                 }
             }
         }
-        Verdict::Refused(Ask { limit, .. }) | Verdict::MissingKey(limit) => {
+        Verdict::Refused(Ask { limit, key, .. }) => {
+            if let Some(limit) = limits.get(limit) {
+                limit.metrics.dropped();
+                let spec = &limit.limit.spec;
+                limits.note_refused(&spec.name, key, &spec.key, asked);
+            }
+        }
+        Verdict::MissingKey(limit) => {
             if let Some(limit) = limits.get(limit) {
                 limit.metrics.dropped();
             }

@@ -73,7 +73,11 @@ impl Limits {
         for limit in self.asked(question)? {
             let mut entry = describe(limit);
             match self.key_of(limit, &question.key) {
-                Ok(Some(key)) => entry["state"] = state(limit, key, now),
+                Ok(Some(key)) => {
+                    entry["state"] = state(limit, key, now);
+                    // As the console shows keys that are refused.
+                    entry["hash"] = key.short().into();
+                }
                 Ok(None) => {}
                 // Another limit may be meant.
                 Err(error) if question.limit.is_some() => return Err(error),

@@ -31,6 +31,11 @@ impl std::fmt::Debug for KeySecret {
 }
 
 impl Key {
+    /// Enough of it to tell keys apart. It says nothing of the key to who does not have this process's secret.
+    pub fn short(self) -> String {
+        format!("{:016x}", (self.0 >> 64) as u64)
+    }
+
     /// The key of `bytes` in this process (SipHash-1-3).
     #[inline]
     pub fn local(bytes: &KeyBytes, secret: &KeySecret) -> Key {

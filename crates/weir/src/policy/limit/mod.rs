@@ -38,6 +38,7 @@ mod key;
 mod lease;
 mod memory;
 mod refusal;
+mod refused;
 mod remote;
 mod shared;
 mod worker;

@@ -10,6 +10,7 @@ use super::lease::{Lease, Token};
 use super::memory::Receipt;
 use super::{Algorithm, Decision, Key, Limit, Limits, Now, Remote};
 use crate::config::{BudgetId, LimitId, LimitKey, LimitStore, LimitTiers};
+use crate::observe::refused_keys::RefusedKeys;
 use crate::observe::{LimitMetrics, Shard};
 
 /// The limits of a configuration, for one worker.
@@ -22,6 +23,8 @@ pub struct WorkerLimits {
     budgets: Vec<Option<WorkerBudget>>,
     /// Where limits with `store: redis` are counted.
     pub remote: Option<Rc<Remote>>,
+    /// The keys that are refused most.
+    pub(super) refused: Arc<RefusedKeys>,
 }
 
 /// One limit, for one worker.
@@ -79,7 +82,7 @@ impl WorkerLimits {
             Some(WorkerBudget { metrics: shard.limit(&budget.spec.name), budget })
         };
         let budgets = (0..shared.budgets().count()).map(budget).collect();
-        WorkerLimits { budgets, list, remote, shared }
+        WorkerLimits { budgets, list, remote, shared, refused: shard.refused_keys() }
     }
 
     /// The limit at an index.

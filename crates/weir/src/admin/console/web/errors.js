@@ -7,7 +7,7 @@ const code = (text) => el('code', {}, text);
 
 /** What tells one request from others, to look for in logs and traces. */
 function ids(error) {
-  const known = [['request', error.request_id], ['trace', error.trace_id]].filter(([, id]) => id);
+  const known = [['request', error.request_id], ['trace', error.trace_id], ['tried', error.ai?.tried]].filter(([, id]) => id);
   return known.map(([name, id]) => el('div', {}, `${name} `, code(id)));
 }
 
@@ -16,8 +16,18 @@ function where(error) {
   return parts.filter(Boolean).join(', ') || '–';
 }
 
-function why(error, titles) {
-  return [code(error.reason), ` ${titles[error.reason] ?? ''}`, error.detail && `: ${error.detail}`].filter(Boolean);
+/** Text with code between backticks. */
+const prose = (text) => text.split('`').map((part, index) => (index % 2 === 1 ? code(part) : part));
+
+function why(error, reasons) {
+  const { title, advice } = reasons[error.reason] ?? {};
+  return [code(error.reason), ` ${title ?? ''}`, error.detail && `: ${error.detail}`, advice && el('div', { class: 'quiet' }, prose(advice))].filter(Boolean);
+}
+
+function took(error) {
+  const parts = [['last attempt', error.upstream_ms], ['queue', error.queue_ms], ['first token', error.ai?.first_token_ms]];
+  const known = parts.filter(([, ms]) => ms !== undefined);
+  return [el('div', {}, milliseconds(error.duration_ms)), ...known.map(([name, ms]) => el('div', { class: 'quiet' }, `${name} ${milliseconds(ms)}`))];
 }
 
 export const errors = {
@@ -31,12 +41,12 @@ export const errors = {
       [
         ['Time', (error) => time(Date.parse(error.time))],
         ['Fault', (error) => faultTag(error.fault)],
-        ['Why', (error) => why(error, data.titles)],
+        ['Why', (error) => why(error, data.reasons)],
         ['Request', (error) => [error.method, ' ', code(`${error.host ?? ''}${error.path}`)]],
         ['Status', (error) => String(error.status), true],
         ['Where', where],
         ['Attempts', (error) => count(error.attempts ?? 0), true],
-        ['Took', (error) => milliseconds(error.duration_ms), true],
+        ['Took', took, true],
         ['Client', (error) => error.client],
         ['Ids', ids],
       ],

@@ -17,5 +17,7 @@ export function act(said, run) {
 
 export const output = () => el('div', { class: 'said', role: 'status' });
 export const field = (label, attributes, wide = false) => el('label', { class: wide && 'wide' }, label, el('input', attributes));
+/** Several lines. */
+export const area = (label, name, placeholder) => el('label', { class: 'area' }, label, el('textarea', { name, placeholder, rows: 2, spellcheck: 'false', autocomplete: 'off' }));
 export const done = (text) => el('p', { class: 'fine' }, text);
 export const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? '' : 's'}`;

@@ -77,7 +77,7 @@ function show() {
   main.replaceChildren(
     el('h1', {}, page.title),
     note,
-    ...(tools && !canAct ? [el('p', { class: 'note' }, 'The console is read-only.')] : []),
+    ...(tools && !canAct && page.changes !== false ? [el('p', { class: 'note' }, 'The console is read-only.')] : []),
     ...(tools ? [tools] : []),
     live,
   );

@@ -2,7 +2,7 @@
 
 import { get, isCurrent } from './api.js';
 import { chart } from './chart.js';
-import { bytes, count, duration, el, facts, faultTag, milliseconds, percent, rate, table } from './dom.js';
+import { bytes, count, duration, el, facts, faultTag, milliseconds, percent, rate, table, time } from './dom.js';
 
 const SLOTS = 600;
 
@@ -76,6 +76,8 @@ function view(data) {
       facts([
         ['Listens on', data.listeners.join(', ')],
         ['Configuration', data.file ?? 'environment variables'],
+        ['Digest', el('code', {}, data.digest)],
+        data.last_reload && ['Last reload', `${time(data.last_reload.at_ms)}, ${data.last_reload.refused ? 'refused' : 'put in force'}`],
         ['Reloads', `${count(data.reloads.applied)} put in force, ${count(data.reloads.refused)} refused`],
         ['Workers', count(data.workers)],
         ['Runs for', duration((Date.now() - data.started_ms) / 1000)],

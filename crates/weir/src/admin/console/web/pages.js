@@ -1,74 +1,16 @@
-// The pages: `load` gets the data, `view` makes what follows it, `tools` makes forms, once.
+// The pages: `load` gets the data, `view` makes what follows it, `tools` makes forms, once; `changes` is false where they change nothing.
 
 import { get, post } from './api.js';
-import { count, duration, el, milliseconds, rate, table, tag } from './dom.js';
+import { count, duration, el, milliseconds, table, tag } from './dom.js';
 import { act, done, output } from './forms.js';
+import { auth } from './auth.js';
 import { overview } from './overview.js';
 import { caches, limits } from './policies.js';
 import { errors } from './errors.js';
+import { routes } from './routes.js';
 import { ai, config, tls } from './settings.js';
 
 const code = (text) => el('code', {}, text);
-
-/** The quantile in milliseconds of what was added between two lists of bucket counts. */
-function quantile(bounds, now, before, share) {
-  const added = now.map((value, index) => value - (before?.[index] ?? 0));
-  const rank = share * added.reduce((sum, value) => sum + value, 0);
-  let below = 0;
-  for (const [index, value] of added.entries()) {
-    const lower = bounds[index - 1] ?? 0;
-    if (value > 0 && below + value >= rank) return lower + ((bounds[index] ?? lower) - lower) * ((rank - below) / value);
-    below += value;
-  }
-  return null;
-}
-
-function routeRow(route, before, data, seconds) {
-  const { statuses, durations } = route.traffic ?? { statuses: [0, 0, 0, 0, 0], durations: [] };
-  const sum = (list) => (list ?? []).reduce((all, value) => all + value, 0);
-  const old = before?.traffic;
-  return {
-    ...route,
-    requests: sum(statuses),
-    failed: statuses[4],
-    rate: seconds ? (sum(statuses) - sum(old?.statuses)) / seconds : null,
-    // Of the last seconds where there was traffic, else since the start.
-    p50: quantile(data.bounds_ms, durations, old?.durations, 0.5) ?? quantile(data.bounds_ms, durations, null, 0.5),
-    p99: quantile(data.bounds_ms, durations, old?.durations, 0.99) ?? quantile(data.bounds_ms, durations, null, 0.99),
-  };
-}
-
-const routes = {
-  id: 'routes',
-  title: 'Routes',
-  load: () => get('routes'),
-  view(data, before, seconds) {
-    const old = new Map(before?.routes.map((route) => [route.name, route]));
-    const unmatched = { name: '–', path: 'no route matches', to: '404 or 405', traffic: data.unmatched };
-    const rows = data.routes.map((route) => routeRow(route, old.get(route.name), data, seconds));
-    if (data.unmatched) rows.push(routeRow(unmatched, before && { traffic: before.unmatched }, data, seconds));
-    const matcher = (row) => [
-      row.methods?.length > 0 ? `${row.methods.join(', ')} ` : '',
-      code(`${row.host ?? ''}${row.path}`),
-      Object.entries(row.headers ?? {}).map(([name, value]) => [' ', code(`${name}: ${value}`)]),
-    ];
-    return table(
-      'Routes',
-      [
-        ['Route', (row) => row.name],
-        ['Matches', matcher],
-        ['Goes to', (row) => row.to],
-        ['Requests/s', (row) => rate(row.rate), true],
-        ['p50', (row) => milliseconds(row.p50), true],
-        ['p99', (row) => milliseconds(row.p99), true],
-        ['Requests', (row) => count(row.requests), true],
-        ['5xx', (row) => count(row.failed), true],
-      ],
-      rows,
-      'There is no route.',
-    );
-  },
-};
 
 const STATES = { ready: 'good', full: 'warn', drained: 'warn', unhealthy: 'bad', breaker_open: 'bad', ejected: 'warn' };
 
@@ -174,4 +116,4 @@ const upstreams = {
   },
 };
 
-export const pages = [overview, errors, routes, upstreams, limits, caches, ai, tls, config];
+export const pages = [overview, errors, routes, upstreams, auth, limits, caches, ai, tls, config];

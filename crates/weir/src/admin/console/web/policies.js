@@ -1,8 +1,10 @@
 // Limits and caches.
 
 import { get, post } from './api.js';
-import { bytes, count, duration, el, percent, rate, table, tag } from './dom.js';
-import { act, done, field, output, plural } from './forms.js';
+import { bytes, count, duration, el, facts, percent, rate, table, tag } from './dom.js';
+import { act, area, done, field, output, plural } from './forms.js';
+
+const code = (text) => el('code', {}, text);
 
 /** Requests have no unit; budgets are of tokens or money. */
 const amount = ({ unit }, value) => (unit ? `${(unit === 'money' ? rate : count)(value)} ${unit.replace('_', ' ')}` : count(value));
@@ -11,7 +13,8 @@ export const limits = {
   id: 'limits',
   title: 'Limits',
   load: () => get('limits'),
-  view: (data) =>
+  view: (data) => [
+    data.store && el('p', { class: 'quiet' }, `Store of limits with store: redis: ${data.store.servers}, `, tag(data.store.state, data.store.state === 'degraded' ? 'bad' : '')),
     table(
       'Limits',
       [
@@ -27,6 +30,19 @@ export const limits = {
       data.limits,
       'The configuration has no limit.',
     ),
+    el('h2', {}, 'Keys that are refused most'),
+    table(
+      'Keys that are refused most',
+      [
+        ['Key', (one) => [one.key, ' ', code(one.hash)]],
+        ['Limit', (one) => one.limit],
+        ['Refused', (one) => (one.error > 0 ? `${count(one.count - one.error)} to ${count(one.count)}` : count(one.count)), true],
+      ],
+      data.refused,
+      'No key was refused in the last minutes.',
+    ),
+    el('p', { class: 'quiet' }, 'Of the last 5 to 10 minutes. Values of fields and of the query are not shown; the hash tells them apart, and the look-up above shows the hash of a value.'),
+  ],
   tools(canAct) {
     const said = output();
     const form = el('form', {});
@@ -39,6 +55,7 @@ export const limits = {
         'What the key has left',
         [
           ['Limit', (one) => one.name],
+          ['Hash', (one) => (one.hash ? code(one.hash) : '–')],
           ['Left', (one) => (one.state ? amount(one, one.state.remaining) : '–'), true],
           ['Next request', (one) => (one.state ? tag(one.state.allowed ? 'allowed' : 'refused', one.state.allowed ? 'good' : 'bad') : (one.note ?? 'the key is not of this limit'))],
         ],
@@ -60,6 +77,64 @@ export const limits = {
     return el('section', { class: 'panel' }, el('h2', {}, 'What a key has left'), form, said);
   },
 };
+
+/** What a cache has for a request. */
+function lookUp() {
+  const said = output();
+  const form = el('form', {});
+  const look = async () => {
+    const { method, url, fields, consumer } = form.elements;
+    const lines = fields.value.split('\n').filter((line) => line.trim());
+    return found(await post('caches/look-up', { method: method.value, url: url.value, fields: lines, consumer: consumer.value }));
+  };
+  form.append(
+    el('label', {}, 'Method', el('select', { name: 'method' }, el('option', {}, 'GET'), el('option', {}, 'HEAD'))),
+    field('URL, as clients request it', { name: 'url', required: true, placeholder: 'http://api.example.com/items/7' }, true),
+    field('Consumer', { name: 'consumer' }),
+    area('Header fields, one a line', 'fields', 'Accept-Language: en'),
+    el('button', { class: 'main' }, 'Look up response'),
+  );
+  form.addEventListener('submit', act(said, look));
+  return el('section', { class: 'panel' }, el('h2', {}, 'What is stored'), form, said);
+}
+
+const fresh = (one) => {
+  if (one.must_validate) return tag('must be validated', 'warn');
+  const left = duration(Math.abs(one.fresh_for));
+  return one.fresh ? tag(`fresh for ${left}`, 'good') : tag(`stale since ${left}`, 'warn');
+};
+
+function found({ route, cache, url, class: method, key, note, stored, variants }) {
+  return el(
+    'div',
+    {},
+    facts([
+      route && ['Route', route],
+      cache && ['Cache', cache],
+      key && ['Key', [code(key), ' ', code(`${method} ${url}`)]],
+      note && ['Stored', note],
+      stored && ['Stored', [`Status ${stored.status} in ${stored.level}: it ${stored.use}.`]],
+      stored && ['Freshness', [fresh(stored), ` age ${duration(stored.age)} of ${duration(stored.lifetime)} (${stored.source})`]],
+      stored && ['Varies by', stored.varies ?? 'nothing'],
+      stored && ['Tags', stored.tags.join(', ') || 'none'],
+    ]),
+    variants?.length > 0 && el('h3', {}, 'Variants of the URL in memory'),
+    variants?.length > 0 &&
+      table(
+        'Variants of the URL in memory',
+        [
+          ['Status', (one) => String(one.status)],
+          ['Method', (one) => one.class],
+          ['Varies by', (one) => one.varies ?? '–'],
+          ['Freshness', fresh],
+          ['Age', (one) => duration(one.age), true],
+          ['Tags', (one) => one.tags.join(', ') || '–'],
+          ['Size', (one) => bytes(one.bytes), true],
+        ],
+        variants,
+      ),
+  );
+}
 
 export const caches = {
   id: 'caches',
@@ -111,6 +186,6 @@ export const caches = {
       el('button', { class: 'main', disabled: !canAct }, 'Purge'),
     );
     form.addEventListener('submit', act(said, purge));
-    return el('section', { class: 'panel' }, el('h2', {}, 'Purge'), form, said);
+    return el('div', { class: 'panels' }, lookUp(), el('section', { class: 'panel' }, el('h2', {}, 'Purge'), form, said));
   },
 };

@@ -43,6 +43,7 @@ export const ai = {
   },
 };
 
+const KINDS = { '+': 'added', '-': 'removed', ' ': null, '@': 'quiet' };
 const DAY = 86_400;
 function left(seconds) {
   if (seconds < 0) return tag('expired', 'bad');
@@ -95,8 +96,16 @@ export const config = {
         refresh();
       }
     };
+    const compare = async () => {
+      const { lines, differs_in_secrets: differs } = await get('config/difference');
+      if (lines === null) return el('p', {}, 'The file differs in too many lines to be shown.');
+      if (lines.length === 0) return done(differs ? 'The file differs only in values that are blanked.' : 'The file says what is in force.');
+      const line = ({ kind, text }) => el('span', { class: KINDS[kind] }, `${kind} ${text}\n`);
+      return el('div', {}, el('p', {}, 'From what is in force (-) to the file (+):'), el('pre', { class: 'difference', tabindex: 0, role: 'region', 'aria-label': 'Difference' }, lines.map(line)));
+    };
     const button = el('button', { type: 'button', class: 'main', disabled: !canAct, onclick: act(said, reloadNow) }, 'Reload');
-    return el('section', { class: 'panel' }, el('p', {}, 'Reads the file again. A wrong one changes nothing.'), button, said);
+    const comparing = el('button', { type: 'button', onclick: act(said, compare) }, 'Compare with the file');
+    return el('section', { class: 'panel' }, el('p', {}, 'Reload reads the file again. A wrong one changes nothing.'), el('div', { class: 'actions' }, button, comparing), said);
   },
 };
 

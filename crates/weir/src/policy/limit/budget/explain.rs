@@ -25,7 +25,10 @@ impl Limits {
         for budget in self.asked_budgets(question) {
             let mut entry = describe(budget);
             match self.budget_key(budget, &question.key) {
-                Ok(Some(key)) => entry["state"] = state(budget, budget.table.look(&budget.own, key.0, now_us)),
+                Ok(Some(key)) => {
+                    entry["state"] = state(budget, budget.table.look(&budget.own, key.0, now_us));
+                    entry["hash"] = key.short().into();
+                }
                 Ok(None) => {}
                 // Another limit may be meant.
                 Err(error) if question.limit.is_some() => return Err(error),

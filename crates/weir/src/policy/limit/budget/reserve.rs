@@ -206,6 +206,8 @@ pub async fn reserve(
         // The first whose decision was made: those behind it were not checked.
         if let Some(query) = queries.iter().find(|query| refuses(query) && query.decision.is_counted()) {
             query.limit.metrics.dropped();
+            let spec = &query.limit.budget.spec;
+            limits.note_refused(&spec.name, query.key, &spec.key, asked);
             let (budget, decision) = (query.limit.budget.clone(), query.decision);
             return Ok(Err(Refused { budget, reason: RefusedFor::Exceeded, decision, amount: query.amount }));
         }

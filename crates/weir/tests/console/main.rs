@@ -1,5 +1,7 @@
 //! The console of the admin listener, tested with raw requests; how its pages look and work in a browser is tested in `tests/browser`.
 
+mod questions;
+
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
@@ -102,8 +104,8 @@ fn everything(upstream: &str, more: &str) -> String {
     )
 }
 
-const DATA: [&str; 11] =
-    ["live", "overview", "errors", "routes", "upstreams", "drained", "limits", "caches", "ai", "tls", "config"];
+const DATA: [&str; 12] =
+    ["live", "overview", "errors", "routes", "upstreams", "drained", "auth", "limits", "caches", "ai", "tls", "config"];
 
 fn start(more: &str) -> (Upstream, Weir, Viewer) {
     let upstream = Upstream::start(answer::ok("hello"));
@@ -288,6 +290,10 @@ fn a_read_only_console_shows_and_refuses_every_action() {
         assert_eq!(answer.status(), 403, "{action}");
         assert!(answer.text().contains("read-only"), "{}", answer.text());
     }
+    // What changes nothing is for everybody who may look.
+    assert_eq!(viewer.act("routes/test", json!({ "path": "/plain" })).status(), 200);
+    assert_eq!(viewer.act("auth/token", json!({ "token": "a.b.c" })).status(), 200);
+    assert_eq!(viewer.act("caches/look-up", json!({ "url": "http://a/cached/a" })).status(), 200);
     assert_eq!(weir.admin_get("/routes").status(), 200);
 }
 
@@ -523,7 +529,7 @@ fn the_last_failures_are_shown_by_fault_and_without_secrets() {
         ))
         .start();
     let viewer = Viewer::of(&weir);
-    assert_eq!(viewer.json("errors"), json!({ "errors": [], "titles": {} }));
+    assert_eq!(viewer.json("errors"), json!({ "errors": [], "reasons": {} }));
     assert_eq!(weir.get("/dead?token=canary-query&x=1").status(), 502);
     // A flood of what clients do wrong does not push it out.
     for number in 0..300 {
@@ -535,7 +541,12 @@ fn the_last_failures_are_shown_by_fault_and_without_secrets() {
     let [upstream] = *of("upstream") else { panic!("{errors:?}") };
     assert_eq!((&upstream["reason"], &upstream["route"]), (&json!("connect_failed"), &json!("all")));
     assert_eq!((&upstream["path"], &upstream["attempts"]), (&json!("/dead"), &json!(1)));
-    assert_eq!(shown["titles"]["connect_failed"], "The upstream cannot be reached");
+    let meaning = &shown["reasons"]["connect_failed"];
+    assert_eq!(meaning["title"], "The upstream cannot be reached");
+    assert!(
+        meaning["advice"].as_str().is_some_and(|advice| advice.contains("Check that the service runs")),
+        "{meaning}"
+    );
     assert!(!of("client").is_empty() && of("client").len() <= 100, "{}", errors.len());
     assert!(!shown.to_string().contains("canary"), "{shown}");
 }
