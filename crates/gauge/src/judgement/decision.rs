@@ -20,7 +20,7 @@ fn remedy(name: Name) -> &'static str {
         Name::NotMeasured => "an upstream and a generator that run until the end",
         Name::Truncated => "to let every trial run to its end",
         Name::LittlesLaw => "a generator whose figures do not contradict each other",
-        _ => "an upstream that carries the load without a gateway: a lower rate, or more processors for it",
+        _ => "an upstream that carries the load by itself: a lower rate, or more processors for it",
     }
 }
 
@@ -48,13 +48,13 @@ pub(super) fn decide(case: &Case<'_>, scores: &Scores, unranked: &[Unranked]) ->
         return decision;
     }
     if gateways.is_empty() {
-        why.push("no gateway could be compared".to_owned());
+        why.push(format!("no {} could be compared", case.results.subject().one()));
         return decision;
     }
     let planned = case.results.rounds;
     why.push(format!(
         "{rounds} of {planned} rounds are valid, and {needed} are needed to declare a difference{}",
-        if pairs > 1 { format!(" among {pairs} pairs of gateways") } else { String::new() }
+        if pairs > 1 { format!(" among {pairs} pairs of {}", case.results.subject().many()) } else { String::new() }
     ));
     for name in &gateways {
         let missing = scores.missing(name);

@@ -26,7 +26,7 @@ pub(super) fn page(results: &Results, judgement: &Judgement) -> String {
     verdicts(&mut text, judgement);
     if let Some(age) = &judgement.age {
         let _ = writeln!(text, "## AGE\n\nAs in the paper ({} of 10 metrics), and as coded.\n", age.metrics);
-        let _ = writeln!(text, "| gateway | paper | as coded |\n|---|---|---|");
+        let _ = writeln!(text, "| {} | paper | as coded |\n|---|---|---|", judgement.subject.one());
         for own in &age.paper {
             let coded = age.coded.iter().find(|(name, _)| *name == own.system).map(|(_, score)| *score);
             let _ = writeln!(text, "| {} | {} | {} |", cell(&own.system), score(own.score), or_dash(coded, number));
@@ -59,16 +59,16 @@ pub(super) fn page(results: &Results, judgement: &Judgement) -> String {
 
 fn ranking(text: &mut String, judgement: &Judgement) {
     if !judgement.ranking.is_empty() {
-        let reference = judgement.reference.as_deref().unwrap_or("direct");
+        let reference = judgement.reference.as_deref().unwrap_or("no system");
         let _ = writeln!(
             text,
             "## Ranking\n\nThe unit of the score, 100, is `{reference}`: {}. Twice the score is half the cost. Estimates with 95 % confidence intervals \
              (Hodges-Lehmann, signed-rank, n rounds). {}\n",
-            super::unit(reference),
+            super::unit(judgement),
             tested(judgement)
         );
-        let _ =
-            writeln!(text, "| place | gateway | score | n | failed trials | tied with |\n|---|---|---|---|---|---|");
+        let one = judgement.subject.one();
+        let _ = writeln!(text, "| place | {one} | score | n | failed trials | tied with |\n|---|---|---|---|---|---|");
         for place in &judgement.ranking {
             let _ = writeln!(
                 text,

@@ -25,8 +25,8 @@ pub(crate) use raw::order as in_order_of_trials;
 pub use raw::{RawError, read_raw};
 
 /// What a score of 100 is.
-fn unit(reference: &str) -> &'static str {
-    if reference == crate::results::DIRECT {
+fn unit(judgement: &Judgement) -> &'static str {
+    if judgement.reference.as_deref() == Some(crate::results::DIRECT) {
         "latency and rate as without a gateway, and as much CPU time for each request as the upstream itself uses"
     } else {
         "its own figures in the same rounds"

@@ -13,8 +13,10 @@
 
 mod judgement;
 mod life;
+mod outcome;
 mod phase;
 pub mod report;
+mod subject;
 mod threshold;
 
 use std::collections::BTreeMap;
@@ -23,8 +25,10 @@ use serde::{Deserialize, Serialize};
 
 pub use judgement::*;
 pub use life::{LifeState, LifeTrial};
+pub use outcome::{Check, Outcome, Reason, SystemOutcome};
 pub use phase::{PhasePlan, PhaseRow, Stretch};
 pub use report::Report;
+pub use subject::Subject;
 pub use threshold::{Metric, Operator, Threshold};
 
 /// The name of the baseline, which has no gateway.

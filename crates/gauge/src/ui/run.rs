@@ -117,7 +117,7 @@ fn cards(results: &Results, judgement: &Judgement) -> String {
             SystemState::NotHere(hint) => format!("not on this machine: {hint}"),
             SystemState::NotSupported(why) => format!("not supported: {why}"),
             SystemState::Failed(why) => format!("failed: {}", why.lines().next().unwrap_or_default()),
-            SystemState::NotConforming => "its responses are not those of the upstream".to_owned(),
+            SystemState::NotConforming => judgement.subject.not_conforming().to_owned(),
         };
         let _ = write!(out, "<li><h3>{}</h3><p>{}</p></li>", text(&system.name), text(&why));
     }

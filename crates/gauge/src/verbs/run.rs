@@ -222,7 +222,7 @@ fn report_on(out: &Path, results: &Results) -> ExitCode {
     if !any {
         return ExitCode::FAILURE;
     }
-    let failures = judgement::failures(results, &judgement);
+    let failures = judgement::failures(&judgement);
     for line in &failures {
         eprintln!("gauge: fail: {line}");
     }
@@ -261,7 +261,7 @@ fn summary(out: &Path, results: &Results, judgement: &Judgement) -> String {
                     .take(3)
                     .map(|one| format!("{}: {}: {} instead of {}", one.operation, one.what, one.found, one.expected))
                     .collect();
-                format!("its responses are not those of the upstream: {}", list.join("; "))
+                format!("{}: {}", judgement.subject.not_conforming(), list.join("; "))
             }
         };
         text.push_str(&format!("  -  {:<20} {why}\n", system.name));

@@ -35,9 +35,9 @@ impl<'p> Page<'p> {
 
     /// A system's name, colour and shape: by its place in the evaluation, so that they stay from report to report.
     fn series(&self, system: &str) -> Series {
-        let gateways = self.results.systems.iter().filter(|system| system.role.is_compared());
+        let compared = self.results.systems.iter().filter(|system| system.role.is_compared());
         let index =
-            gateways.map(|system| system.name.as_str()).position(|name| name == system).map_or(0, |index| index + 1);
+            compared.map(|system| system.name.as_str()).position(|name| name == system).map_or(0, |index| index + 1);
         Series { name: system.to_owned(), index }
     }
 }

@@ -6,12 +6,12 @@ use super::charts::{self, Series};
 use super::svg::escape;
 use super::{Page, badges, table, view, words};
 use crate::criterion::{Criterion, Reference};
-use crate::judgement;
 use crate::results::{Place, Verdict, Weight};
 use crate::stats::Estimate;
 
 pub(super) fn write(html: &mut String, page: &Page<'_>) {
     let judgement = page.judgement;
+    let (one, many) = (judgement.subject.one(), judgement.subject.many());
     let class = if judgement.decision.decided { "headline" } else { "headline undecided" };
     let _ = writeln!(
         html,
@@ -22,15 +22,15 @@ pub(super) fn write(html: &mut String, page: &Page<'_>) {
         let _ = writeln!(html, "<p class=\"note\">{}</p>", escape(note));
     }
     if !judgement.ranking.is_empty() {
-        let reference = judgement.reference.as_deref().unwrap_or("direct");
+        let reference = judgement.reference.as_deref().unwrap_or("no system");
         let _ = writeln!(
             html,
             "<p>The unit of the score, 100, is <strong>{}</strong>: {}. Twice the score is half the cost. In each round it is the weighted sum of the \
-             logarithms of the costs below, each over that of the reference, so no gateway's score depends on the others. Estimates are Hodges-Lehmann's over \
-             the rounds, with the 95 % confidence interval of the signed-rank test. A gateway's place is one more than the number of gateways that were \
+             logarithms of the costs below, each over that of the reference, so no {one}'s score depends on the others. Estimates are Hodges-Lehmann's over \
+             the rounds, with the 95 % confidence interval of the signed-rank test. The place of a {one} is one more than the number of {many} that were \
              declared better. {}</p>",
             escape(reference),
-            super::super::unit(reference),
+            super::super::unit(judgement),
             view::tested(judgement)
         );
         html.push_str(&forest(page));
@@ -47,7 +47,7 @@ pub(super) fn write(html: &mut String, page: &Page<'_>) {
                 vec![escape(&system.system), words(&why.join("<br>"))]
             })
             .collect();
-        html.push_str(&table("", &["gateway", "why"], &rows));
+        html.push_str(&table("", &[one, "why"], &rows));
     }
     sensitivity(html, page);
 }
@@ -83,7 +83,7 @@ fn forest(page: &Page<'_>) -> String {
             ]
         })
         .collect();
-    let head = ["gateway", "place", "score", "n", "failed trials", "tied with", "validity findings"];
+    let head = [page.judgement.subject.one(), "place", "score", "n", "failed trials", "tied with", "validity findings"];
     charts::figure("Score, higher is better. The line is the 95 % confidence interval.", &svg, "")
         + &table("", &head, &cells)
 }
@@ -105,7 +105,11 @@ fn cards(html: &mut String, page: &Page<'_>) {
     for place in &page.judgement.ranking {
         card(html, page, place);
     }
-    html.push_str("</ul>\n<p class=\"small soft\">A full bar is the least cost among the gateways here; half a bar is twice that cost.</p>\n");
+    let _ = writeln!(
+        html,
+        "</ul>\n<p class=\"small soft\">A full bar is the least cost among the {} here; half a bar is twice that cost.</p>",
+        page.judgement.subject.many()
+    );
 }
 
 fn card(html: &mut String, page: &Page<'_>, place: &Place) {
@@ -144,7 +148,7 @@ fn card(html: &mut String, page: &Page<'_>, place: &Place) {
 }
 
 fn weights(html: &mut String, page: &Page<'_>) {
-    let without_gateway = page.judgement.reference.as_deref() == judgement::direct(page.results);
+    let without_gateway = page.judgement.reference.as_deref() == Some(crate::results::DIRECT);
     let unit = |name: &str| match Criterion::named(name).map(|criterion| criterion.reference) {
         Some(Reference::Upstream(_)) if without_gateway => "what the upstream itself uses, without a gateway",
         _ if without_gateway => "the same without a gateway",
@@ -179,10 +183,11 @@ fn sensitivity(html: &mut String, page: &Page<'_>) {
         return;
     }
     let changed = page.judgement.sensitivity.iter().filter(|change| !change.same_order).count();
+    let many = page.judgement.subject.many();
     let words_of = match changed {
-        0 => "No: whichever part counts double or not at all, gateways that differ keep their order.".to_owned(),
-        1 => "Once: with one of the other weights below, gateways that differ change places.".to_owned(),
-        count => format!("With {count} of the other weights below, gateways that differ change places."),
+        0 => format!("No: whichever part counts double or not at all, {many} that differ keep their order."),
+        1 => format!("Once: with one of the other weights below, {many} that differ change places."),
+        count => format!("With {count} of the other weights below, {many} that differ change places."),
     };
     let _ = writeln!(
         html,

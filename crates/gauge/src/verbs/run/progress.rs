@@ -51,7 +51,7 @@ impl Shown {
             bar
         });
         let compared = compared(&plan.systems).count();
-        let what = if plan.systems.iter().any(|system| system.service().is_some()) { "services" } else { "gateways" };
+        let what = plan.subject().many();
         let shown =
             Shown { bar, begun: Instant::now(), turns: 0, before: 0, done: 0, recorder, events, unstored: None };
         shown.say(&format!("{}: {compared} {what}, {} rounds", plan.name, plan.repeats));
