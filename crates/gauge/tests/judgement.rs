@@ -1,5 +1,7 @@
 //! A made-up campaign, judged; its reports; and simulated campaigns.
 
+#[path = "judgement/findings.rs"]
+mod findings;
 mod made_up;
 #[path = "judgement/reports.rs"]
 mod reports;
@@ -524,7 +526,9 @@ fn thresholds_fail_what_passes_them_and_what_was_not_measured() {
     let limited = judge(&Results { fail, ..results.clone() });
     let lines = gauge::judgement::failures(&limited);
     for one in &limited.outcomes {
-        let fails = lines.iter().any(|line| line.starts_with(&format!("{}:", one.system)) || line.starts_with(&format!("{} ", one.system)));
+        let fails = lines
+            .iter()
+            .any(|line| line.starts_with(&format!("{}:", one.system)) || line.starts_with(&format!("{} ", one.system)));
         assert_eq!(one.outcome == Outcome::Fail, fails, "{one:?}");
     }
     let row = |system: &str| {

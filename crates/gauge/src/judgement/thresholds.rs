@@ -17,11 +17,7 @@ fn defaults() -> Vec<Threshold> {
         limit,
         written: written.to_owned(),
     };
-    vec![
-        above(Metric::P95, 2_000.0, ">2s"),
-        above(Metric::P99, 5_000.0, ">5s"),
-        above(Metric::Errors, 0.05, ">5%"),
-    ]
+    vec![above(Metric::P95, 2_000.0, ">2s"), above(Metric::P99, 5_000.0, ">5s"), above(Metric::Errors, 0.05, ">5%")]
 }
 
 /// What the systems of a campaign come to, in the order of the evaluation; empty where nothing is required of them.
@@ -105,7 +101,8 @@ impl Limits<'_, '_> {
             let (workload, threshold) = (workload.to_owned(), threshold.clone());
             one.checks.push(Check { workload, threshold, figure, outcome });
         }
-        let findings: Vec<&str> = row.iter().flat_map(|row| &row.verdicts).map(|verdict| verdict.name.as_str()).collect();
+        let findings: Vec<&str> =
+            row.iter().flat_map(|row| &row.verdicts).map(|verdict| verdict.name.as_str()).collect();
         if !findings.is_empty() {
             let text = format!(" under {workload}: validity findings: {}", findings.join(", "));
             one.why.push(Reason { outcome: Outcome::Warn, text });

@@ -4,11 +4,15 @@
 //! `results.json` is [`Results`] with one more field, `judgement`: [`Judgement`]. `results.csv` has one line for each run.
 
 mod csv;
+mod findings;
 mod html;
 mod life;
 mod markdown;
+mod measures;
+mod outcomes;
 mod phases;
 mod protocols;
+mod rankings;
 mod raw;
 mod view;
 
@@ -21,6 +25,7 @@ use serde::Serialize;
 use crate::results::Results;
 use crate::results::{FORMAT, Judgement, Trial, TrialJudgement};
 
+pub use findings::{Finding, Findings, finding_lines, findings};
 pub(crate) use raw::order as in_order_of_trials;
 pub use raw::{RawError, read_raw};
 
@@ -88,6 +93,11 @@ pub fn life_lines(results: &Results) -> Vec<String> {
 /// Whether anything is decided, why not and what would help, or who is first.
 pub fn headline(judgement: &Judgement) -> String {
     view::headline(judgement)
+}
+
+/// How many systems pass, have warnings and fail; null where nothing is required of them.
+pub fn outcome_line(judgement: &Judgement) -> Option<String> {
+    outcomes::sentence(judgement)
 }
 
 /// `report.html` as text.

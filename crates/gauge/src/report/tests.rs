@@ -56,10 +56,7 @@ fn the_headline_claims_no_more_than_was_declared() {
     );
     assert_eq!(headline(&[("a", 1, &[])]), "a is the only gateway here.");
     let services = Judgement { subject: Subject::Services, ..ranked(&[("a", 1, &[]), ("b", 2, &[])]) };
-    assert_eq!(
-        view::headline(&services),
-        "a is first, and the difference to every other service is more than chance."
-    );
+    assert_eq!(view::headline(&services), "a is first, and the difference to every other service is more than chance.");
     let mut alone = ranked(&[("a", 1, &[])]);
     alone.unranked = vec![Unranked { system: "b".to_owned(), why: vec!["bids: 6 of 10 trials failed".to_owned()] }];
     assert_eq!(

@@ -208,6 +208,9 @@ impl Run {
     }
 }
 
+/// Findings that are printed; the others are in the reports.
+const FINDINGS: usize = 20;
+
 /// Judges, writes the files, and says on standard output where they are and who is first.
 fn report_on(out: &Path, results: &Results) -> ExitCode {
     let judgement = judgement::judge(results);
@@ -245,6 +248,17 @@ fn summary(out: &Path, results: &Results, judgement: &Judgement) -> String {
         let at = if judgement.decision.decided { format!("{:>3}.", place.place) } else { "  - ".to_owned() };
         let rounds = score.rounds;
         text.push_str(&format!("{at} {:<20} {:>7.1}{interval}  n = {rounds}{tied}\n", place.system, score.value));
+    }
+    if let Some(line) = report::outcome_line(judgement) {
+        text.push_str(&format!("{line}\n"));
+    }
+    for one in &judgement.outcomes {
+        text.push_str(&format!("  {:<4} {}\n", one.outcome.name(), one.system));
+    }
+    if results.life.is_empty() {
+        for line in report::finding_lines(results, judgement, FINDINGS) {
+            text.push_str(&format!("  {line}\n"));
+        }
     }
     for line in report::life_lines(results) {
         text.push_str(&format!("  {line}\n"));

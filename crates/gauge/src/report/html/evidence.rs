@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use super::super::findings::pair_anchor;
 use super::svg::escape;
-use super::{Page, table, view, with_interval, words};
+use super::{Page, table, table_with_anchors, view, with_interval, words};
 use crate::results::{Comparison, ConfigurationFile, Role, Subject, TrialState};
 
 pub(super) fn write(html: &mut String, page: &Page<'_>) {
@@ -31,7 +32,9 @@ fn validity(html: &mut String, page: &Page<'_>) {
     if rows.is_empty() {
         // What was not there did not stay as it was.
         let rest = match page.results.baseline() {
-            Some(_) => "generator and upstream had time left, rates were reached, samples suffice, and the baseline did not move",
+            Some(_) => {
+                "generator and upstream had time left, rates were reached, samples suffice, and the baseline did not move"
+            }
             None => "the generator had time left, rates were reached, and samples suffice",
         };
         let _ = writeln!(html, "<p>There are no validity findings: Little's law holds, {rest}.</p>");
@@ -65,12 +68,13 @@ fn validity(html: &mut String, page: &Page<'_>) {
     left_out(html, page);
     let controls = "<p>A system and its control are the same program, so what the two differ by is noise: the A/A noise floor. A declared difference is a \
                     false positive.</p>\n";
-    pairs(html, "A/A controls", controls, &page.judgement.controls);
+    pairs(html, "A/A controls", controls, &page.judgement.controls, &[]);
     let intro = "<p>Ratios of the cost of the first to that of the second in the same rounds; below 1, the first is better. Estimates are \
                  Hodges-Lehmann's, intervals and p are exact (signed-rank). ";
     let intro = format!("{intro}{}</p>\n", view::tested(page.judgement));
     let title = format!("Every pair of {}", page.judgement.subject.many());
-    pairs(html, &title, &intro, &page.judgement.comparisons);
+    let anchors: Vec<String> = (0..page.judgement.comparisons.len()).map(pair_anchor).collect();
+    pairs(html, &title, &intro, &page.judgement.comparisons, &anchors);
 }
 
 fn left_out(html: &mut String, page: &Page<'_>) {
@@ -109,7 +113,7 @@ fn left_out(html: &mut String, page: &Page<'_>) {
 }
 
 /// Pairs of systems, criterion by criterion.
-fn pairs(html: &mut String, title: &str, intro: &str, all: &[Comparison]) {
+fn pairs(html: &mut String, title: &str, intro: &str, all: &[Comparison], anchors: &[String]) {
     if all.is_empty() {
         return;
     }
@@ -130,7 +134,8 @@ fn pairs(html: &mut String, title: &str, intro: &str, all: &[Comparison]) {
     };
     let rows: Vec<Vec<String>> = all.iter().map(row).collect();
     let _ = writeln!(html, "<details><summary>{title}</summary>\n{intro}");
-    html.push_str(&table("", &["pair", "workload", "criterion", "ratio", "n", "p", "difference"], &rows));
+    let head = ["pair", "workload", "criterion", "ratio", "n", "p", "difference"];
+    html.push_str(&table_with_anchors("", &head, &rows, anchors));
     html.push_str("</details>\n");
 }
 

@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 
+use super::super::findings::place_anchor;
+use super::super::rankings;
 use super::charts::{self, Series};
 use super::svg::escape;
-use super::{Page, badges, table, view, words};
+use super::{Page, badges, table, table_with_anchors, view, words};
 use crate::criterion::{Criterion, Reference};
 use crate::results::{Place, Verdict, Weight};
 use crate::stats::Estimate;
@@ -33,10 +35,14 @@ pub(super) fn write(html: &mut String, page: &Page<'_>) {
             super::super::unit(judgement),
             view::tested(judgement)
         );
+        if let Some(note) = rankings::note(judgement) {
+            let _ = writeln!(html, "<p class=\"note\">{}</p>", escape(&note));
+        }
         html.push_str(&forest(page));
         cards(html, page);
         weights(html, page);
     }
+    by_figure(html, page);
     if !judgement.unranked.is_empty() {
         html.push_str("<h3 id=\"not-ranked\">Not ranked</h3>\n");
         let rows: Vec<Vec<String>> = judgement
@@ -84,8 +90,29 @@ fn forest(page: &Page<'_>) -> String {
         })
         .collect();
     let head = [page.judgement.subject.one(), "place", "score", "n", "failed trials", "tied with", "validity findings"];
+    let anchors: Vec<String> =
+        page.judgement.ranking.iter().map(|place| place_anchor(page.results, &place.system)).collect();
     charts::figure("Score, higher is better. The line is the 95 % confidence interval.", &svg, "")
-        + &table("", &head, &cells)
+        + &table_with_anchors("", &head, &cells, &anchors)
+}
+
+/// Rankings by single figures, workload by workload.
+fn by_figure(html: &mut String, page: &Page<'_>) {
+    let mut tables = String::new();
+    for workload in &page.results.workloads {
+        let Some((head, rows)) = rankings::table(page.results, page.judgement, &workload.name) else { continue };
+        let head: Vec<&str> = head.iter().map(String::as_str).collect();
+        let rows: Vec<Vec<String>> = rows.iter().map(|cells| cells.iter().map(|text| escape(text)).collect()).collect();
+        tables.push_str(&table(&workload.name, &head, &rows));
+    }
+    if !tables.is_empty() {
+        let _ = writeln!(
+            html,
+            "<h3 id=\"rankings\">Rankings by single figures</h3>\n<p>A place is one more than the number of {} that were declared better in the figure; \
+             without a place, too few rounds could be compared.</p>\n{tables}",
+            page.judgement.subject.many()
+        );
+    }
 }
 
 fn dedup(verdicts: Vec<Verdict>) -> Vec<Verdict> {
