@@ -305,6 +305,8 @@ pub struct Workload {
     pub order: Order,
     /// How much load.
     pub load: PlannedLoad,
+    /// Its name, where it is one of those by name and not shortened: `full`.
+    pub mode: Option<&'static str>,
     /// Load before it that does not count.
     pub warmup: Warmup,
     /// For one request.

@@ -111,6 +111,31 @@ pub fn to_csv(results: &Results, judgement: &Judgement) -> String {
     csv::table(results, judgement)
 }
 
+/// A line of CSV for each phase of each trial.
+pub fn phases_csv(results: &Results) -> String {
+    csv::phases(results)
+}
+
+/// `samples.csv` as text.
+pub fn samples_csv(results: &Results) -> String {
+    csv::samples(results)
+}
+
+/// The phases of a workload: a head, and a line for each phase and system; none where its load has one phase.
+pub fn phase_table(
+    results: &Results,
+    judgement: &Judgement,
+    workload: &str,
+) -> Option<(Vec<&'static str>, Vec<Vec<String>>)> {
+    let rows = phases::rows(results, judgement, workload);
+    let line = |(mut cells, findings): (Vec<String>, Vec<&str>)| {
+        cells.push(findings.join(", "));
+        cells
+    };
+    (!rows.is_empty())
+        .then(|| ([&phases::HEAD[..], &["validity findings"]].concat(), rows.into_iter().map(line).collect()))
+}
+
 /// UTC, `2026-11-22 03:10 UTC`.
 pub fn date(unix_ms: u64) -> String {
     view::date(unix_ms)
