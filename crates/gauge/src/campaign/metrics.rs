@@ -289,13 +289,14 @@ impl State {
                 Some(load.rate),
             );
         }
-        let quantiles = [("0.5", load.p50_ms), ("0.99", load.p99_ms)];
-        if quantiles.iter().any(|(_, ms)| ms.is_some()) {
-            page.family("gauge_latency_seconds", "gauge", "Quantiles of the latency in the last full second.");
+        let percentiles = [("50", load.p50_ms), ("99", load.p99_ms)];
+        if percentiles.iter().any(|(_, ms)| ms.is_some()) {
+            page.family("gauge_latency_seconds", "gauge", "Percentiles of the latency in the last full second.");
         }
-        for (quantile, ms) in quantiles {
+        for (percentile, ms) in percentiles {
             if let Some(ms) = ms {
-                let labels = [("system", system), ("workload", workload), ("phase", &phase), ("quantile", quantile)];
+                let labels =
+                    [("system", system), ("workload", workload), ("phase", &phase), ("percentile", percentile)];
                 page.sample("gauge_latency_seconds", &labels, ms / 1e3);
             }
         }

@@ -101,11 +101,11 @@ pub(super) fn notes(case: &Case<'_>) -> Vec<String> {
     // Linux paces bbr with a timer for each burst of a connection where no queueing discipline does it, on loopback too: a gateway pays by how it cuts
     // a body into writes. With cubic the order of gateways that pass large bodies was another one.
     if results.environment.congestion_control.as_deref() == Some("bbr") {
-        notes.push(
-            "TCP on this machine uses bbr, which paces what is sent: large bodies cost more CPU time than with cubic, and not every gateway as much more. \
-             Compare large bodies under the congestion control of the machines that the gateway is for."
-                .to_owned(),
-        );
+        let one = results.subject().one();
+        notes.push(format!(
+            "TCP on this machine uses bbr, which paces what is sent: large bodies cost more CPU time than with cubic, and not every {one} as much more. \
+             Compare large bodies under the congestion control of the machines that the {one} is for."
+        ));
     }
     for difference in &results.continued {
         notes.push(format!("The campaign was continued with differences from the rounds before: {difference}."));

@@ -17,6 +17,7 @@ fn services() -> Results {
         system.language = Some(if system.name == "nginx" { "Go" } else { "Rust" }.to_owned());
     }
     results.description = None;
+    results.environment.congestion_control = Some("bbr".to_owned());
     results.command = "gauge run services.yaml".to_owned();
     results.evaluation = "name: services\n".to_owned();
     results.name = "services".to_owned();

@@ -159,7 +159,7 @@ fn phases_are_planned_observed_and_judged_one_by_one() {
     let exported = campaign.gauge(&["export", &id, "-", "--format", "csv", "--rows", "samples"]).stdout;
     assert!(exported == samples, "{exported}");
     let refused = campaign.gauge(&["export", &id, "-", "--format", "json", "--rows", "samples"]);
-    assert!(refused.code == 65 && refused.stderr.contains("leave out --rows"), "{}", refused.text());
+    assert!(refused.code == 64 && refused.stderr.contains("leave out --rows"), "{}", refused.text());
 }
 
 #[test]

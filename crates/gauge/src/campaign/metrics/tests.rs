@@ -49,7 +49,7 @@ fn counters_never_fall_and_belong_to_the_system_in_the_name() {
     );
     assert!(
         text.contains(
-            "gauge_latency_seconds{system=\"a\",workload=\"read-more\",phase=\"\",quantile=\"0.99\"} 0.002\n"
+            "gauge_latency_seconds{system=\"a\",workload=\"read-more\",phase=\"\",percentile=\"99\"} 0.002\n"
         )
     );
     assert!(text.contains("gauge_planned_requests_per_second{system=\"a\",workload=\"read-more\",phase=\"\"} 40\n"));
