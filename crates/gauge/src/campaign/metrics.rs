@@ -14,7 +14,7 @@ use axum::Router;
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
 
-use super::progress::{LoadMoment, Moment, PartMoment};
+use super::progress::{Moment, PartMoment};
 use crate::history;
 use crate::results::report::Errors;
 use crate::results::{Planned, Results, Trial, TrialState, WorkloadPlan};
@@ -253,7 +253,7 @@ impl State {
 
     fn running(&self, running: &Running, page: &mut Page) {
         let (system, workload) = (running.key.0.as_str(), running.key.1.as_str());
-        let load = running.moment.load.clone().unwrap_or_else(LoadMoment::default);
+        let load = running.moment.load.clone().unwrap_or_default();
         let phase = load.phase.clone().unwrap_or_default();
         let round = running.round.to_string();
         let labels = [

@@ -3,7 +3,7 @@
 use super::view::{interval, place, row, score, times, title};
 use crate::criterion::Criterion;
 use crate::results::{Comparison, Judgement, Results};
-use crate::stats::{Estimate, MIN_ROUNDS};
+use crate::stats::MIN_ROUNDS;
 
 /// What was declared, and what was not.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -58,40 +58,36 @@ pub fn findings(results: &Results, judgement: &Judgement) -> Findings {
 
 fn finding(results: &Results, judgement: &Judgement, index: usize, pair: &Comparison) -> Option<Finding> {
     let better = pair.better()?;
-    let worse = if better == pair.a { &pair.b } else { &pair.a };
+    let worse = if better == pair.a { pair.b.as_str() } else { pair.a.as_str() };
     let ratio = interval(Some(&pair.result.ratio), times);
-    let (what, figure, anchor): (String, Box<dyn Fn(&str) -> String>, Box<dyn Fn(&str) -> String>) =
-        match pair.workload.as_deref() {
-            None => (
-                "by the score".to_owned(),
-                Box::new(|system| interval(place(judgement, system).map(|place| &place.score), score)),
-                Box::new(|system| place_anchor(results, system)),
-            ),
-            Some(workload) => {
-                let criterion = Criterion::named(&pair.criterion)?;
-                let percentile = row(judgement, better, workload).and_then(|row| row.percentile);
-                let estimate = move |system: &str| -> Option<&Estimate> {
-                    row(judgement, system, workload)?.figure(criterion.name)
-                };
-                (
-                    format!("in {} under {workload}", title(criterion, percentile)),
-                    Box::new(move |system| interval(estimate(system), |value| criterion.words(value))),
-                    Box::new(move |system| figures_anchor(results, workload, system)),
-                )
-            }
-        };
+    let workload = pair.workload.as_deref();
+    let (what, [figure, other]) = match workload {
+        None => {
+            let figure = |system: &str| interval(place(judgement, system).map(|place| &place.score), score);
+            ("by the score".to_owned(), [better, worse].map(figure))
+        }
+        Some(workload) => {
+            let criterion = Criterion::named(&pair.criterion)?;
+            let percentile = row(judgement, better, workload).and_then(|row| row.percentile);
+            let figure = |system: &str| {
+                let estimate = row(judgement, system, workload).and_then(|row| row.figure(criterion.name));
+                interval(estimate, |value| criterion.words(value))
+            };
+            (format!("in {} under {workload}", title(criterion, percentile)), [better, worse].map(figure))
+        }
+    };
     let text = format!(
-        "{better} is better than {worse} {what}: {} against {}; the cost of {} over that of {} is {ratio} in {} rounds.",
-        figure(better),
-        figure(worse),
-        pair.a,
-        pair.b,
-        pair.result.ratio.rounds
+        "{better} is better than {worse} {what}: {figure} against {other}; the cost of {} over that of {} is {ratio} in {} rounds.",
+        pair.a, pair.b, pair.result.ratio.rounds
     );
+    let anchor = |system: &str| match workload {
+        None => place_anchor(results, system),
+        Some(workload) => figures_anchor(results, workload, system),
+    };
     let rows = vec![
         ("comparison".to_owned(), pair_anchor(index)),
         (better.to_owned(), anchor(better)),
-        (worse.clone(), anchor(worse)),
+        (worse.to_owned(), anchor(worse)),
     ];
     Some(Finding { comparison: index, workload: pair.workload.clone(), text, rows })
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::campaign::progress::LoadMoment;
 
 fn moment(trial: &str, answered: u64, errors: u64) -> Moment {
     let load = LoadMoment { answered, errors, rate: 5.0, p99_ms: Some(2.0), ..LoadMoment::default() };

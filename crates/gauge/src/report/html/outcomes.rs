@@ -10,15 +10,15 @@ use crate::results::Outcome;
 pub(super) fn write(html: &mut String, page: &Page<'_>) {
     let Some(sentence) = outcomes::sentence(page.judgement) else { return };
     let limits = if page.results.fail.is_empty() {
-        "The limits are the defaults for services; `fail:` of the evaluation sets others."
+        "The limits are the defaults for services; <code>fail:</code> of the evaluation sets others."
     } else {
-        "The limits are those of the evaluation (`fail:`)."
+        "The limits are those of the evaluation (<code>fail:</code>)."
     };
     let _ = writeln!(
         html,
-        "<h2 id=\"summary\">Summary</h2>\n<p><strong>{}</strong> {} What fails here is what ends `gauge run` with exit code 99.</p>",
+        "<h2 id=\"summary\">Summary</h2>\n<p><strong>{}</strong> {} Where one fails, <code>gauge run</code> ends with exit code 99.</p>",
         escape(&sentence),
-        escape(limits)
+        limits
     );
     let rows: Vec<Vec<String>> = page
         .judgement
