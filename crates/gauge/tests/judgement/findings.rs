@@ -64,7 +64,7 @@ fn every_finding_has_the_numbers_of_its_rows_and_links_to_them() {
                 let own = cells(&html, anchor);
                 assert!(own[0].contains(&format!(">{system}<")), "{system}: {}", own[0]);
                 let said = |cell: &&str| figure(cell).is_some_and(|figure| finding.text.contains(&(figure + sign)));
-                assert!(own.iter().any(|cell| said(cell)), "{own:?} do not have the numbers of {}", finding.text);
+                assert!(own.iter().any(said), "{own:?} do not have the numbers of {}", finding.text);
             }
         }
         let links = html.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next());
