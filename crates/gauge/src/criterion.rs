@@ -140,7 +140,7 @@ const CPU_HANDSHAKE: &str = "cpu-per-handshake";
 
 /// All of them, in the order in which they are shown.
 ///
-/// The weights: rate, latency and CPU time are what a gateway is bought for, and none of them is worth more than another. Memory is cheap, and much of it
+/// The weights: rate, latency and CPU time are what a gateway or a service is chosen for, and none of them is worth more than another. Memory is cheap, and much of it
 /// is a runtime's start-up, so it is shown beside the score. [`crate::results::Judgement::sensitivity`] shows what other weights give.
 pub const CRITERIA: &[Criterion] = &[
     Criterion {
@@ -166,7 +166,7 @@ pub const CRITERIA: &[Criterion] = &[
     Criterion {
         name: CPU,
         title: "CPU/request",
-        about: "CPU time, user and system, of all processes of the gateway over its responses; lower is better. It repeats better than any time that a \
+        about: "CPU time, user and system, of all processes of the system over its responses; lower is better. It repeats better than any time that a \
                 clock on the wall shows.",
         unit: Unit::Microseconds,
         better: Better::Lower,
@@ -213,7 +213,7 @@ pub const CRITERIA: &[Criterion] = &[
     Criterion {
         name: CPU_HANDSHAKE,
         title: "CPU/TLS handshake",
-        about: "Where each request has a connection of its own: CPU time of all processes of the gateway over the TLS handshakes, with the request that \
+        about: "Where each request has a connection of its own: CPU time of all processes of the system over the TLS handshakes, with the request that \
                 follows each; lower is better.",
         unit: Unit::Microseconds,
         better: Better::Lower,
@@ -344,7 +344,7 @@ pub const CRITERIA: &[Criterion] = &[
     Criterion {
         name: "memory",
         title: "memory",
-        about: "Memory of all processes of the gateway at its highest (PSS; campaigns of earlier versions: RSS, in which shared pages count for each \
+        about: "Memory of all processes of the system at its highest (PSS; campaigns of earlier versions: RSS, in which shared pages count for each \
                 process); lower is better.",
         unit: Unit::Bytes,
         better: Better::Lower,
@@ -366,7 +366,7 @@ pub const CRITERIA: &[Criterion] = &[
     Criterion {
         name: "context-switches",
         title: "context switches/request",
-        about: "Voluntary and involuntary context switches of the gateway over its responses; lower is better.",
+        about: "Voluntary and involuntary context switches of the system over its responses; lower is better.",
         unit: Unit::Count,
         better: Better::Lower,
         source: Source::Trial(always, |measured| switches(measured, measured.system())),

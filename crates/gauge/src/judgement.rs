@@ -19,5 +19,5 @@ mod trials;
 pub use between::{Between, Change, Ends, between};
 pub use judge::judge;
 pub(crate) use phases::used as used_in_phase;
-pub use thresholds::failures;
-pub(crate) use trials::{direct, unmet};
+pub use thresholds::{failures, words as threshold_words};
+pub(crate) use trials::unmet;

@@ -1,5 +1,7 @@
 //! A made-up campaign, judged; its reports; and simulated campaigns.
 
+#[path = "judgement/findings.rs"]
+mod findings;
 mod made_up;
 #[path = "judgement/reports.rs"]
 mod reports;
@@ -515,13 +517,20 @@ fn the_congestion_control_is_told_of_where_it_matters() {
 
 #[test]
 fn thresholds_fail_what_passes_them_and_what_was_not_measured() {
-    use gauge::results::{Metric, Operator, Threshold};
+    use gauge::results::{Metric, Operator, Outcome, Threshold};
     let (results, judgement) = judged();
-    assert_eq!(gauge::judgement::failures(results, judgement), [""; 0], "nothing is asked for");
+    assert_eq!(gauge::judgement::failures(judgement), [""; 0], "nothing is required");
     let of =
         |metric, operator, limit, written: &str| Threshold { metric, operator, limit, written: written.to_owned() };
     let fail = vec![of(Metric::P99, Operator::Above, 2.0, ">2ms"), of(Metric::Rate, Operator::Below, 10.0, "<10/s")];
-    let lines = gauge::judgement::failures(&Results { fail, ..results.clone() }, judgement);
+    let limited = judge(&Results { fail, ..results.clone() });
+    let lines = gauge::judgement::failures(&limited);
+    for one in &limited.outcomes {
+        let fails = lines
+            .iter()
+            .any(|line| line.starts_with(&format!("{}:", one.system)) || line.starts_with(&format!("{} ", one.system)));
+        assert_eq!(one.outcome == Outcome::Fail, fails, "{one:?}");
+    }
     let row = |system: &str| {
         let mut rows = judgement.rows.iter().filter(|row| row.system == system && row.workload == "browse");
         rows.find_map(|row| row.latency.as_ref()?.p99_ms).expect("measured")

@@ -9,6 +9,7 @@ mod run {
     mod llm;
     mod machines;
     mod made;
+    mod metrics;
     mod names;
     mod profiles;
     mod services;

@@ -14,6 +14,7 @@ mod generate;
 mod inputs;
 mod lane;
 mod life;
+pub mod metrics;
 mod probe;
 mod profile;
 mod program;
@@ -212,6 +213,7 @@ fn begin(plan: &Plan, options: &Options, environment: results::Environment) -> R
         planned: results::Planned { allowed_rate: allowed(workload), ..lane::figures(&workload.load) },
         phases: lane::phases(&workload.load),
         payload: workload.payload(),
+        mode: workload.mode.map(str::to_owned),
         treatment: workload.treatment.clone(),
     };
     Results {

@@ -172,5 +172,6 @@ fn planned(round: u32, place: u32, system: &System, workload: &Workload) -> Tria
         treated: None,
         repeated: Vec::new(),
         payload: workload.payload(),
+        mode: workload.mode.map(str::to_owned),
     }
 }

@@ -54,6 +54,8 @@ pub struct Filter {
     /// System.
     pub api: Option<String>,
     /// Workload.
+    pub workload: Option<String>,
+    /// Load by name: `full`.
     pub mode: Option<String>,
     /// Payload.
     pub payload: Option<String>,
@@ -77,6 +79,8 @@ pub struct Group {
     /// System.
     pub api: String,
     /// Workload.
+    pub workload: String,
+    /// Load by name, `-` for any other.
     pub mode: String,
     /// Payload.
     pub payload: Option<String>,
@@ -137,17 +141,20 @@ impl History {
     pub fn list(&self, filter: &Filter) -> Result<Vec<Group>, HistoryError> {
         let limit = filter.limit.and_then(|limit| i64::try_from(limit).ok()).unwrap_or(i64::MAX);
         // Each of the newest campaigns has a group at least, so no more of them are needed.
-        const SQL: &str = "SELECT c.id, c.name, c.started_unix_ms, c.host, c.gauge_version, c.status, COALESCE(t.api, '-'), COALESCE(t.mode, '-'), t.payload, t.protocol, t.status, \
-             m.throughput, m.mean_ms, m.min_ms, m.max_ms, m.p50_ms, m.p90_ms, m.p95_ms, m.p99_ms, m.error_rate, m.cpu_us_per_request, m.memory_bytes, m.samples \
+        const SQL: &str = "SELECT c.id, c.name, c.started_unix_ms, c.host, c.gauge_version, c.status, COALESCE(t.api, '-'), COALESCE(t.workload, '-'), t.payload, t.protocol, t.status, \
+             m.throughput, m.mean_ms, m.min_ms, m.max_ms, m.p50_ms, m.p90_ms, m.p95_ms, m.p99_ms, m.error_rate, m.cpu_us_per_request, m.memory_bytes, m.samples, COALESCE(t.mode, '-') \
              FROM campaigns c LEFT JOIN test_runs t ON t.campaign_id = c.id LEFT JOIN performance_metrics m ON m.run_id = t.id \
-             WHERE c.id IN (SELECT n.id FROM campaigns n WHERE ($1 IS NULL OR n.id = $1) AND ($2 IS NULL AND $3 IS NULL AND $4 IS NULL OR EXISTS (SELECT 1 FROM test_runs r \
-             WHERE r.campaign_id = n.id AND ($2 IS NULL OR r.api = $2) AND ($3 IS NULL OR r.mode = $3) AND ($4 IS NULL OR r.payload = $4))) \
+             WHERE c.id IN (SELECT n.id FROM campaigns n WHERE ($1 IS NULL OR n.id = $1) AND ($2 IS NULL AND $3 IS NULL AND $4 IS NULL AND $6 IS NULL OR EXISTS (SELECT 1 FROM test_runs r \
+             WHERE r.campaign_id = n.id AND ($2 IS NULL OR r.api = $2) AND ($3 IS NULL OR r.workload = $3) AND ($4 IS NULL OR r.payload = $4) \
+             AND ($6 IS NULL OR r.mode = $6))) \
              ORDER BY n.started_unix_ms DESC, n.id LIMIT $5) \
-             AND ($2 IS NULL OR t.api = $2) AND ($3 IS NULL OR t.mode = $3) AND ($4 IS NULL OR t.payload = $4) \
-             ORDER BY c.started_unix_ms DESC, c.id, t.mode, t.payload, t.api, t.round";
+             AND ($2 IS NULL OR t.api = $2) AND ($3 IS NULL OR t.workload = $3) AND ($4 IS NULL OR t.payload = $4) \
+             AND ($6 IS NULL OR t.mode = $6) \
+             ORDER BY c.started_unix_ms DESC, c.id, t.workload, t.mode, t.payload, t.api, t.round";
         let rows = self.with(async |connection| {
             let query = sqlx::query(SQL).bind(filter.campaign.clone()).bind(filter.api.clone());
-            let query = query.bind(filter.mode.clone()).bind(filter.payload.clone()).bind(limit);
+            let query =
+                query.bind(filter.workload.clone()).bind(filter.payload.clone()).bind(limit).bind(filter.mode.clone());
             let rows = query.fetch_all(connection).await?;
             group(&rows)
         });
@@ -235,10 +242,12 @@ impl History {
 fn group(rows: &[AnyRow]) -> Outcome<Vec<Group>> {
     let mut groups: Vec<Group> = Vec::new();
     for row in rows {
-        let (campaign, api, mode): (String, String, String) = (row.try_get(0)?, row.try_get(6)?, row.try_get(7)?);
+        let (campaign, api, workload): (String, String, String) = (row.try_get(0)?, row.try_get(6)?, row.try_get(7)?);
         let payload: Option<String> = row.try_get(8)?;
+        let mode: String = row.try_get(12 + STORED.len())?;
         let same = |group: &Group| {
-            (&group.campaign, &group.api, &group.mode, &group.payload) == (&campaign, &api, &mode, &payload)
+            (&group.campaign, &group.api, &group.workload, &group.mode, &group.payload)
+                == (&campaign, &api, &workload, &mode, &payload)
         };
         if !groups.last().is_some_and(same) {
             groups.push(Group {
@@ -254,6 +263,7 @@ fn group(rows: &[AnyRow]) -> Outcome<Vec<Group>> {
                 all: Vec::new(),
                 campaign,
                 api,
+                workload,
                 mode,
                 payload,
             });

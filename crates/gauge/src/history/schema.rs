@@ -5,7 +5,8 @@ use sqlx::{AnyConnection, Executor};
 use super::{Outcome, begin, content, count, is_sqlite};
 
 /// The schema, version by version. What was released is never changed; a change is one more entry.
-const MIGRATIONS: &[&str] = &[include_str!("schema.sql"), include_str!("phases.sql")];
+pub(super) const MIGRATIONS: &[&str] =
+    &[include_str!("schema.sql"), include_str!("phases.sql"), include_str!("modes.sql")];
 
 /// Any number that nobody else takes for a lock of PostgreSQL.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7315930)";

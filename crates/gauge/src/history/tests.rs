@@ -44,3 +44,40 @@ fn what_makes_no_sense_is_refused_without_the_password() {
         assert!(error.contains(expected) && !error.contains("secret"), "{error}");
     }
 }
+
+/// A history of an earlier version, in which the workload was called mode.
+#[test]
+fn rows_of_earlier_versions_keep_their_workload_and_have_a_mode_where_it_is_known() {
+    use super::{Filter, History, schema};
+    use sqlx::{Connection as _, Executor as _};
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("history.db");
+    let target = Target::find(file.to_str()).expect("a store").expect("one");
+    sqlx::any::install_default_drivers();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let mut old = sqlx::AnyConnection::connect(&target.url()).await.expect("a database");
+        for migration in &schema::MIGRATIONS[..2] {
+            old.execute(sqlx::raw_sql(*migration)).await.expect("applied");
+        }
+        let rows = "CREATE TABLE gauge_schema (version BIGINT PRIMARY KEY);
+            INSERT INTO gauge_schema VALUES (1), (2);
+            INSERT INTO campaigns (id, name, status, started_unix_ms, gauge_version, host, directory, environment, document)
+            VALUES ('c', 'old', 'done', 1, '0', 'h', '/', '{}', '{}');
+            INSERT INTO test_runs (id, campaign_id, api, mode, round, status) VALUES
+            ('c/1', 'c', 'rust', 'full', 1, 'done'), ('c/2', 'c', 'rust', 'write', 1, 'done')";
+        old.execute(sqlx::raw_sql(rows)).await.expect("rows");
+    });
+    let history = History::open(&target).expect("migrated");
+    let listed = |filter: Filter| -> Vec<(String, String)> {
+        let groups = history.list(&filter).expect("a list").into_iter();
+        groups.map(|group| (group.workload, group.mode)).collect()
+    };
+    let of = |workload: &str, mode: &str| (workload.to_owned(), mode.to_owned());
+    assert_eq!(listed(Filter::default()), [of("full", "full"), of("write", "-")]);
+    assert_eq!(listed(Filter { mode: Some("full".to_owned()), ..Filter::default() }), [of("full", "full")]);
+    assert_eq!(listed(Filter { workload: Some("write".to_owned()), ..Filter::default() }), [of("write", "-")]);
+    assert_eq!(listed(Filter { mode: Some("smoke".to_owned()), ..Filter::default() }), []);
+    drop(history);
+    assert_eq!(History::open(&target).expect("once").list(&Filter::default()).expect("a list").len(), 2);
+}

@@ -110,7 +110,7 @@ pub fn between(before: &Results, after: &Results) -> Between {
         declare(&system.name, &mut all);
     }
     if all.changes.is_empty() && all.not_comparable.is_empty() {
-        all.not_comparable.push("no gateway was measured under the same workload in both".to_owned());
+        all.not_comparable.push(format!("no {} was measured under the same workload in both", after.subject().one()));
     }
     all
 }

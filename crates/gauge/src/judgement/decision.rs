@@ -20,7 +20,7 @@ fn remedy(name: Name) -> &'static str {
         Name::NotMeasured => "an upstream and a generator that run until the end",
         Name::Truncated => "to let every trial run to its end",
         Name::LittlesLaw => "a generator whose figures do not contradict each other",
-        _ => "an upstream that carries the load without a gateway: a lower rate, or more processors for it",
+        _ => "an upstream that carries the load by itself: a lower rate, or more processors for it",
     }
 }
 
@@ -48,13 +48,13 @@ pub(super) fn decide(case: &Case<'_>, scores: &Scores, unranked: &[Unranked]) ->
         return decision;
     }
     if gateways.is_empty() {
-        why.push("no gateway could be compared".to_owned());
+        why.push(format!("no {} could be compared", case.results.subject().one()));
         return decision;
     }
     let planned = case.results.rounds;
     why.push(format!(
         "{rounds} of {planned} rounds are valid, and {needed} are needed to declare a difference{}",
-        if pairs > 1 { format!(" among {pairs} pairs of gateways") } else { String::new() }
+        if pairs > 1 { format!(" among {pairs} pairs of {}", case.results.subject().many()) } else { String::new() }
     ));
     for name in &gateways {
         let missing = scores.missing(name);
@@ -101,11 +101,11 @@ pub(super) fn notes(case: &Case<'_>) -> Vec<String> {
     // Linux paces bbr with a timer for each burst of a connection where no queueing discipline does it, on loopback too: a gateway pays by how it cuts
     // a body into writes. With cubic the order of gateways that pass large bodies was another one.
     if results.environment.congestion_control.as_deref() == Some("bbr") {
-        notes.push(
-            "TCP on this machine uses bbr, which paces what is sent: large bodies cost more CPU time than with cubic, and not every gateway as much more. \
-             Compare large bodies under the congestion control of the machines that the gateway is for."
-                .to_owned(),
-        );
+        let one = results.subject().one();
+        notes.push(format!(
+            "TCP on this machine uses bbr, which paces what is sent: large bodies cost more CPU time than with cubic, and not every {one} as much more. \
+             Compare large bodies under the congestion control of the machines that the {one} is for."
+        ));
     }
     for difference in &results.continued {
         notes.push(format!("The campaign was continued with differences from the rounds before: {difference}."));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::trials::Trials;
-use super::{decision, ranking, rows};
+use super::{decision, ranking, rows, thresholds};
 use crate::criterion::{CRITERIA, Criterion, Measured, Reference};
 use crate::results::{
     Comparison, JUDGEMENT_FORMAT, Judgement, Results, Role, SystemState, TrialJudgement, WorkloadPlan,
@@ -270,6 +270,7 @@ pub fn judge(results: &Results) -> Judgement {
     Judgement {
         format: JUDGEMENT_FORMAT,
         gauge: env!("CARGO_PKG_VERSION").to_owned(),
+        subject: results.subject(),
         decision,
         reference: case.reference.map(str::to_owned),
         weights: scores.weights(&case),
@@ -292,6 +293,7 @@ pub fn judge(results: &Results) -> Judgement {
                 verdicts: judged.verdicts.clone(),
             })
             .collect(),
+        outcomes: thresholds::outcomes(results, &case.trials, &rows),
         rows,
         notes,
     }

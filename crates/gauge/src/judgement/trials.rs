@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::results::Report;
-use crate::results::{Effect, LeftOut, Name, Results, Role, System, Trial, TrialState, Verdict, WorkloadPlan};
+use crate::results::{Effect, LeftOut, Name, Results, System, Trial, TrialState, Verdict, WorkloadPlan};
 use crate::verdict::{self, ALLOWED_ERRORS, Baseline, Context};
 
 /// A trial as it was judged.
@@ -25,11 +25,6 @@ impl<'r> Judged<'r> {
     }
 }
 
-/// The baseline.
-pub(crate) fn direct(results: &Results) -> Option<&str> {
-    results.systems.iter().find(|system| system.role == Role::Direct).map(|system| system.name.as_str())
-}
-
 /// The trials of a campaign, each checked.
 pub(super) struct Trials<'r> {
     pub(super) results: &'r Results,
@@ -42,7 +37,7 @@ pub(super) struct Trials<'r> {
 
 impl<'r> Trials<'r> {
     pub(super) fn of(results: &'r Results) -> Self {
-        let direct = direct(results);
+        let direct = results.baseline();
         let mut baselines: BTreeMap<(&str, u32), &Trial> = BTreeMap::new();
         for trial in results.trials.iter().filter(|trial| Some(trial.system.as_str()) == direct) {
             if trial.state == TrialState::Done && trial.report.is_some() {
@@ -235,7 +230,7 @@ fn context<'r>(
     let treatment = trial.treatment.as_ref().or_else(|| plan.and_then(|plan| plan.treatment.as_ref()));
     let direct_report = baseline.and_then(|baseline| baseline.report.as_ref());
     // It is a treatment of gateways.
-    let is_gateway = direct(results) != Some(trial.system.as_str());
+    let is_gateway = results.baseline() != Some(trial.system.as_str());
     Context {
         planned,
         direct: direct_report.map(|report| &report.total),

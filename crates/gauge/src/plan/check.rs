@@ -7,8 +7,8 @@ use serde_saphyr::{Location, Spanned};
 
 use super::file::{self, ControlFile, DeployFile, File, GatewayFile};
 use super::{
-    Backend, ConformancePlan, Deploy, Fleet, Forwarded, Hardware, Pin, Plan, PlanError, Problem, System, SystemKind,
-    Terraform, Variant, programs, suits,
+    Backend, ConformancePlan, Deploy, Fleet, Forwarded, Hardware, Made, Pin, Plan, PlanError, Problem, System,
+    SystemKind, Terraform, Variant, programs, suits,
 };
 use crate::criterion::{CRITERIA, Criterion};
 use crate::gateway;
@@ -162,6 +162,15 @@ fn build(check: &mut Check, mut read: File, file: &Path, text: String) -> Option
     let mut workloads = Vec::new();
     for workload in read.workloads {
         workloads.extend(super::workloads::workload(check, workload, &api, read.warmup, slo, searched, &read.profile));
+    }
+    if let Some(seed) = read.seed {
+        let operations =
+            workloads.iter_mut().flat_map(|workload| workload.operations.iter_mut().chain(&mut workload.setup));
+        for planned in operations {
+            if let Some(Made::Events { seed: own, .. }) = &mut planned.made {
+                *own = seed;
+            }
+        }
     }
     if check.problems.is_empty() {
         let own = systems.iter().filter(|system| system.control_of.is_none());

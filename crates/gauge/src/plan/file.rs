@@ -76,6 +76,9 @@ pub(crate) struct File {
     pub(crate) conformance: ConformanceFile,
     #[serde(default)]
     pub(crate) repeats: Option<Spanned<u32>>,
+    /// Of the events that are made as bodies.
+    #[serde(default)]
+    pub(crate) seed: Option<u64>,
     #[serde(default, with = "units::serde_duration::option")]
     pub(crate) warmup: Option<Duration>,
     #[serde(default)]

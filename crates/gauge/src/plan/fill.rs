@@ -13,8 +13,13 @@ use crate::load::workload::Body;
 pub enum Made {
     /// One, with large parts.
     Fill(Fill),
-    /// Events of about so many bytes, all different.
-    Events(usize),
+    /// Events, all different.
+    Events {
+        /// About so many bytes each.
+        bytes: usize,
+        /// The same seed makes the same events.
+        seed: u64,
+    },
 }
 
 /// Bytes of the events that are called `default`.
@@ -22,16 +27,17 @@ pub(crate) const DEFAULT_EVENT: usize = 400;
 
 /// Events of one workload; their entities are written again and again.
 const EVENTS: u64 = 256;
-const SEED: u64 = 1;
+/// The seed where an evaluation has none of its own.
+pub(crate) const SEED: u64 = 1;
 
 impl Made {
     /// What reports call it: `default`, `4k`.
     pub fn payload(&self) -> Option<String> {
         match self {
             Made::Fill(_) => None,
-            Made::Events(DEFAULT_EVENT) => Some("default".to_owned()),
-            Made::Events(bytes) if bytes % 1024 == 0 => Some(format!("{}k", bytes / 1024)),
-            Made::Events(bytes) => Some(bytes.to_string()),
+            Made::Events { bytes: DEFAULT_EVENT, .. } => Some("default".to_owned()),
+            Made::Events { bytes, .. } if bytes % 1024 == 0 => Some(format!("{}k", bytes / 1024)),
+            Made::Events { bytes, .. } => Some(bytes.to_string()),
         }
     }
 
@@ -39,7 +45,9 @@ impl Made {
     pub fn make(&self) -> String {
         match self {
             Made::Fill(fill) => fill.make(),
-            Made::Events(bytes) => (0..EVENTS).map(|number| payload::event(*bytes, SEED, number) + "\n").collect(),
+            Made::Events { bytes, seed } => {
+                (0..EVENTS).map(|number| payload::event(*bytes, *seed, number) + "\n").collect()
+            }
         }
     }
 
@@ -47,7 +55,7 @@ impl Made {
     pub fn one(&self) -> String {
         match self {
             Made::Fill(fill) => fill.make(),
-            Made::Events(bytes) => payload::event(*bytes, SEED, 0),
+            Made::Events { bytes, seed } => payload::event(*bytes, *seed, 0),
         }
     }
 
@@ -55,7 +63,7 @@ impl Made {
     pub fn body(&self, file: PathBuf) -> Body {
         match self {
             Made::Fill(_) => Body::File(file),
-            Made::Events(_) => Body::Lines(file),
+            Made::Events { .. } => Body::Lines(file),
         }
     }
 }

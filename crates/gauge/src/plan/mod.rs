@@ -21,7 +21,7 @@ use std::time::Duration;
 use crate::load::chat::Chat;
 use crate::load::workload::{Arrivals, Grpc, Load, Operation, Order, Protocol};
 use crate::profile::Profile;
-use crate::results::{Price, Slo, Threshold, Treatment};
+use crate::results::{Price, Slo, Subject, Threshold, Treatment};
 use crate::tools::Tool;
 
 pub use check::slug as file_name;
@@ -131,6 +131,14 @@ impl System {
 pub fn compared(systems: &[System]) -> impl Iterator<Item = &System> {
     let own = |system: &&System| system.control_of.is_none() && !matches!(system.kind, SystemKind::Direct);
     systems.iter().filter(own)
+}
+
+impl Plan {
+    /// What is compared, in the word that reports use.
+    pub fn subject(&self) -> Subject {
+        let has = |service: bool| compared(&self.systems).any(|system| system.service().is_some() == service);
+        Subject::of(has(false), has(true))
+    }
 }
 
 /// A program that an evaluation starts: a backend, or a service under test. In its command, arguments, variables and URLs `{NAME}` stands for a port
@@ -298,6 +306,8 @@ pub struct Workload {
     pub order: Order,
     /// How much load.
     pub load: PlannedLoad,
+    /// Its name, where it is one of those by name and not shortened: `full`.
+    pub mode: Option<&'static str>,
     /// Load before it that does not count.
     pub warmup: Warmup,
     /// For one request.

@@ -23,6 +23,16 @@ pub(crate) enum Mode {
 const MINUTE: u64 = 60;
 
 impl Mode {
+    /// As evaluations and the history call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Mode::Smoke => "smoke",
+            Mode::Short => "short",
+            Mode::Full => "full",
+            Mode::Saturation => "saturation",
+        }
+    }
+
     /// Its phases.
     pub(crate) fn phases(self) -> Vec<Phase> {
         let of = |steps: &[(u32, u64)], unit: u64| {

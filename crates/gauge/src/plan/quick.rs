@@ -19,6 +19,7 @@ impl Plan {
         self.quick = true;
         self.repeats = self.repeats.min(ROUNDS);
         for workload in &mut self.workloads {
+            workload.mode = None;
             match &mut workload.load {
                 PlannedLoad::Fixed(Load::Closed(load)) => closed(load),
                 PlannedLoad::Fixed(Load::Open(open)) => open.duration = open.duration.min(MEASURED),

@@ -397,3 +397,18 @@ fn mistakes_in_systems_are_named() {
         assert!(problems.iter().any(|problem| problem.contains(named)), "{more}{system}: {problems:?}");
     }
 }
+
+/// The same seed makes the same events, and another one others.
+#[test]
+fn a_seed_of_the_evaluation_makes_its_events() {
+    let made = |seed: &str| {
+        let text = with("  - {name: a, operations: [{id: add, body: {event: 4k}}], load: {mode: full}}");
+        let plan = read(&format!("{text}\n{seed}")).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(plan.workloads[0].mode, Some("full"));
+        assert_eq!(plan.clone().quick().workloads[0].mode, None, "a first look at it is another load");
+        plan.workloads[0].operations[0].made.as_ref().expect("events").make()
+    };
+    let first = made("");
+    assert_eq!(first, made("seed: 1\n"));
+    assert_ne!(first, made("seed: 2\n"));
+}

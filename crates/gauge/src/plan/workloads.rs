@@ -51,6 +51,10 @@ pub(super) fn workload(
         profile.amend(&mut planned.operation);
         profile.prefix().clone_into(&mut planned.prefix);
     }
+    let mode = match &read.load.value {
+        LoadFile::Mode(mode) => Some(mode.name()),
+        _ => None,
+    };
     let load = load(check, &read.load.value, read.load.defined, slo, searched);
     let generator = match read.generator {
         None => Sender::Gauge,
@@ -101,6 +105,7 @@ pub(super) fn workload(
         setup,
         order: read.order,
         load,
+        mode,
         warmup,
         timeout: read.timeout.unwrap_or_else(workload::default_timeout),
         generator,
@@ -408,7 +413,7 @@ fn body(
                 let text = format!("an event has {} to {} bytes, not {bytes}", payload::LEAST, payload::MOST);
                 check.wrong(defined, text);
             }
-            (None, Some(Made::Events(bytes)))
+            (None, Some(Made::Events { bytes, seed: super::fill::SEED }))
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `results.csv`: one line for each trial, with a column for each criterion. What was not measured is empty.
 
 use crate::criterion::{CRITERIA, Criterion, Measured};
+use crate::judgement::used_in_phase;
 use crate::results::report::Latency;
 use crate::results::{Judgement, Results, Trial, TrialJudgement};
 use crate::verdict::cpu_s;
@@ -103,6 +104,79 @@ pub(super) fn samples(results: &Results) -> String {
                     text(sample.throttled_s),
                 ]);
             }
+        }
+    }
+    writer.into_inner().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+}
+
+/// One line for each phase of each trial, warm-ups too.
+pub(super) fn phases(results: &Results) -> String {
+    let mut writer = ::csv::Writer::from_writer(Vec::new());
+    let head = [
+        "trial",
+        "round",
+        "system",
+        "workload",
+        "mode",
+        "payload",
+        "phase",
+        "measured",
+        "target_users",
+        "planned_rate",
+        "start_s",
+        "duration_s",
+        "requests",
+        "errors",
+        "rate",
+        "min_ms",
+        "mean_ms",
+        "p50_ms",
+        "p90_ms",
+        "p95_ms",
+        "p99_ms",
+        "max_ms",
+        "cpu_percent",
+        "memory_bytes",
+        "cpu_percent_per_request",
+        "memory_mb_per_request",
+    ];
+    // Writing to memory cannot fail, and all lines are equally long.
+    let _ = writer.write_record(head);
+    for (trial, report) in results.trials.iter().filter_map(|trial| Some((trial, trial.report.as_ref()?))) {
+        let system = trial.observed.as_ref().and_then(|observed| observed.system.as_ref());
+        for phase in &report.phases {
+            let total = &phase.total;
+            let latency = total.latency.clone().unwrap_or_default();
+            let used = used_in_phase(system.filter(|_| phase.measured), report, phase);
+            let each = used.and_then(|used| used.per_request(total.ended()?));
+            let _ = writer.write_record([
+                trial.id.clone(),
+                trial.round.to_string(),
+                trial.system.clone(),
+                trial.workload.clone(),
+                text(trial.mode.as_ref()),
+                text(trial.payload.as_ref()),
+                phase.name.clone(),
+                phase.measured.to_string(),
+                text(total.concurrency),
+                text(total.rate.requested),
+                format!("{:.3}", phase.start_s),
+                text(total.duration_s),
+                text(total.ended()),
+                text(total.errors.total),
+                text(total.rate.achieved),
+                text(latency.min_ms),
+                text(latency.mean_ms),
+                text(latency.p50_ms),
+                text(latency.p90_ms),
+                text(latency.p95_ms),
+                text(latency.p99_ms),
+                text(latency.max_ms),
+                text(used.map(|used| used.cpu_percent())),
+                text(used.map(|used| used.memory_bytes)),
+                text(each.map(|(cpu, _)| cpu)),
+                text(each.map(|(_, memory)| memory)),
+            ]);
         }
     }
     writer.into_inner().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()

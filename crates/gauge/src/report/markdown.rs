@@ -18,7 +18,9 @@ pub(super) fn page(results: &Results, judgement: &Judgement) -> String {
     for note in &judgement.notes {
         let _ = writeln!(text, "> {note}\n");
     }
+    outcomes(&mut text, judgement);
     ranking(&mut text, judgement);
+    declared(&mut text, results, judgement);
     life(&mut text, results);
     for workload in results.workloads.iter().filter(|_| results.life.is_empty()) {
         figures(&mut text, results, judgement, &workload.name, &workload.load);
@@ -26,7 +28,7 @@ pub(super) fn page(results: &Results, judgement: &Judgement) -> String {
     verdicts(&mut text, judgement);
     if let Some(age) = &judgement.age {
         let _ = writeln!(text, "## AGE\n\nAs in the paper ({} of 10 metrics), and as coded.\n", age.metrics);
-        let _ = writeln!(text, "| gateway | paper | as coded |\n|---|---|---|");
+        let _ = writeln!(text, "| {} | paper | as coded |\n|---|---|---|", judgement.subject.one());
         for own in &age.paper {
             let coded = age.coded.iter().find(|(name, _)| *name == own.system).map(|(_, score)| *score);
             let _ = writeln!(text, "| {} | {} | {} |", cell(&own.system), score(own.score), or_dash(coded, number));
@@ -59,16 +61,16 @@ pub(super) fn page(results: &Results, judgement: &Judgement) -> String {
 
 fn ranking(text: &mut String, judgement: &Judgement) {
     if !judgement.ranking.is_empty() {
-        let reference = judgement.reference.as_deref().unwrap_or("direct");
+        let reference = judgement.reference.as_deref().unwrap_or("no system");
         let _ = writeln!(
             text,
             "## Ranking\n\nThe unit of the score, 100, is `{reference}`: {}. Twice the score is half the cost. Estimates with 95 % confidence intervals \
              (Hodges-Lehmann, signed-rank, n rounds). {}\n",
-            super::unit(reference),
+            super::unit(judgement),
             tested(judgement)
         );
-        let _ =
-            writeln!(text, "| place | gateway | score | n | failed trials | tied with |\n|---|---|---|---|---|---|");
+        let one = judgement.subject.one();
+        let _ = writeln!(text, "| place | {one} | score | n | failed trials | tied with |\n|---|---|---|---|---|---|");
         for place in &judgement.ranking {
             let _ = writeln!(
                 text,
@@ -85,6 +87,9 @@ fn ranking(text: &mut String, judgement: &Judgement) {
         let weights: Vec<String> =
             used.map(|weight| format!("{} {}", title_of(&weight.criterion), percent(weight.used))).collect();
         let _ = writeln!(text, "\nWeights: {}.\n", weights.join(", "));
+        if let Some(note) = super::rankings::note(judgement) {
+            let _ = writeln!(text, "{note}\n");
+        }
     }
     if !judgement.unranked.is_empty() {
         let _ = writeln!(text, "## Not ranked\n");
@@ -93,6 +98,43 @@ fn ranking(text: &mut String, judgement: &Judgement) {
         }
         text.push('\n');
     }
+}
+
+/// Pass, warn and fail.
+fn outcomes(text: &mut String, judgement: &Judgement) {
+    let Some(sentence) = super::outcomes::sentence(judgement) else { return };
+    let one = judgement.subject.one();
+    let _ = writeln!(text, "## Summary\n\n{sentence}\n\n| {one} | outcome | why |\n|---|---|---|");
+    for own in &judgement.outcomes {
+        let why: Vec<&str> = own.why.iter().map(|why| why.text.trim_start_matches([':', ' '])).collect();
+        let _ = writeln!(text, "| {} | {} | {} |", cell(&own.system), own.outcome.name(), cell(&why.join("; ")));
+    }
+    text.push('\n');
+    let checks = super::outcomes::checks(judgement);
+    if !checks.is_empty() {
+        let head = super::outcomes::HEAD;
+        let _ = writeln!(text, "| {} |\n|{}", head.join(" | "), "---|".repeat(head.len()));
+        for (cells, outcome) in checks {
+            let cells: Vec<String> = cells.iter().map(|text| cell(text)).collect();
+            let _ = writeln!(text, "| {} | {} |", cells.join(" | "), outcome.name());
+        }
+        text.push('\n');
+    }
+}
+
+/// The findings in words.
+fn declared(text: &mut String, results: &Results, judgement: &Judgement) {
+    let findings = super::findings(results, judgement);
+    let _ = writeln!(text, "## Findings\n");
+    for finding in &findings.declared {
+        let link = |(name, anchor): &(String, String)| format!("[{name}](report.html#{anchor})");
+        let links: Vec<String> = finding.rows.iter().map(link).collect();
+        let _ = writeln!(text, "- {} Rows: {}.", cell(&finding.text), links.join(", "));
+    }
+    if let Some(undecided) = &findings.undecided {
+        let _ = writeln!(text, "- {undecided}");
+    }
+    text.push('\n');
 }
 
 fn figures(text: &mut String, results: &Results, judgement: &Judgement, workload: &str, load: &str) {
@@ -125,10 +167,20 @@ fn figures(text: &mut String, results: &Results, judgement: &Judgement, workload
         );
     }
     text.push('\n');
-    for (caption, rows) in super::protocols::tables(results, judgement, workload) {
-        let head = super::protocols::HEAD;
-        let _ = writeln!(text, "{caption}\n\n| {} |\n|{}", head.join(" | "), "---|".repeat(head.len()));
+    if let Some((head, rows)) = super::rankings::table(results, judgement, workload) {
+        let head: Vec<String> = head.iter().map(|text| cell(text)).collect();
+        let _ =
+            writeln!(text, "Rankings by single figures.\n\n| {} |\n|{}", head.join(" | "), "---|".repeat(head.len()));
         for cells in rows {
+            let cells: Vec<String> = cells.iter().map(|text| cell(text)).collect();
+            let _ = writeln!(text, "| {} |", cells.join(" | "));
+        }
+        text.push('\n');
+    }
+    for table in super::protocols::tables(results, judgement, workload) {
+        let (caption, head) = (table.caption, table.head);
+        let _ = writeln!(text, "{caption}\n\n| {} |\n|{}", head.join(" | "), "---|".repeat(head.len()));
+        for cells in table.rows {
             let cells: Vec<String> = cells.iter().map(|text| cell(text)).collect();
             let _ = writeln!(text, "| {} |", cells.join(" | "));
         }

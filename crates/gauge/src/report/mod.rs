@@ -4,11 +4,15 @@
 //! `results.json` is [`Results`] with one more field, `judgement`: [`Judgement`]. `results.csv` has one line for each run.
 
 mod csv;
+mod findings;
 mod html;
 mod life;
 mod markdown;
+mod measures;
+mod outcomes;
 mod phases;
 mod protocols;
+mod rankings;
 mod raw;
 mod view;
 
@@ -21,12 +25,13 @@ use serde::Serialize;
 use crate::results::Results;
 use crate::results::{FORMAT, Judgement, Trial, TrialJudgement};
 
+pub use findings::{Finding, Findings, finding_lines, findings};
 pub(crate) use raw::order as in_order_of_trials;
 pub use raw::{RawError, read_raw};
 
 /// What a score of 100 is.
-fn unit(reference: &str) -> &'static str {
-    if reference == crate::results::DIRECT {
+fn unit(judgement: &Judgement) -> &'static str {
+    if judgement.reference.as_deref() == Some(crate::results::DIRECT) {
         "latency and rate as without a gateway, and as much CPU time for each request as the upstream itself uses"
     } else {
         "its own figures in the same rounds"
@@ -90,6 +95,11 @@ pub fn headline(judgement: &Judgement) -> String {
     view::headline(judgement)
 }
 
+/// How many systems pass, have warnings and fail; null where nothing is required of them.
+pub fn outcome_line(judgement: &Judgement) -> Option<String> {
+    outcomes::sentence(judgement)
+}
+
 /// `report.html` as text.
 pub fn to_html(results: &Results, judgement: &Judgement) -> String {
     let (results, judgement) = &in_order(results, judgement);
@@ -99,6 +109,31 @@ pub fn to_html(results: &Results, judgement: &Judgement) -> String {
 /// `results.csv` as text.
 pub fn to_csv(results: &Results, judgement: &Judgement) -> String {
     csv::table(results, judgement)
+}
+
+/// A line of CSV for each phase of each trial.
+pub fn phases_csv(results: &Results) -> String {
+    csv::phases(results)
+}
+
+/// `samples.csv` as text.
+pub fn samples_csv(results: &Results) -> String {
+    csv::samples(results)
+}
+
+/// The phases of a workload: a head, and a line for each phase and system; none where its load has one phase.
+pub fn phase_table(
+    results: &Results,
+    judgement: &Judgement,
+    workload: &str,
+) -> Option<(Vec<&'static str>, Vec<Vec<String>>)> {
+    let rows = phases::rows(results, judgement, workload);
+    let line = |(mut cells, findings): (Vec<String>, Vec<&str>)| {
+        cells.push(findings.join(", "));
+        cells
+    };
+    (!rows.is_empty())
+        .then(|| ([&phases::HEAD[..], &["validity findings"]].concat(), rows.into_iter().map(line).collect()))
 }
 
 /// UTC, `2026-11-22 03:10 UTC`.

@@ -4,13 +4,16 @@ use super::view::{number, or_dash, percent, shown, time};
 use crate::results::{Judgement, Planned, Results};
 use crate::verdict::words::size;
 
-pub(super) const HEAD: [&str; 13] = [
+pub(super) const HEAD: [&str; 16] = [
     "phase",
     "system",
     "planned",
     "requests",
     "requests/s",
+    "min",
+    "mean",
     "p50",
+    "p90",
     "p95",
     "p99",
     "errors",
@@ -38,7 +41,10 @@ pub(super) fn rows(results: &Results, judgement: &Judgement, workload: &str) -> 
                 planned(&phase.planned),
                 phase.requests.to_string(),
                 or_dash(phase.rate, number),
+                latency(|latency| latency.min_ms),
+                latency(|latency| latency.mean_ms),
                 latency(|latency| latency.p50_ms),
+                latency(|latency| latency.p90_ms),
                 latency(|latency| latency.p95_ms),
                 latency(|latency| latency.p99_ms),
                 or_dash(phase.error_rate, percent),

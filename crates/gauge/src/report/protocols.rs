@@ -1,12 +1,14 @@
-//! Protocols and languages beside each other, where the systems of an evaluation differ in them: what was declared between systems of one and of another.
+//! Protocols and languages beside each other, where the systems of an evaluation differ in them: figures, pairs, and what was declared.
 
 use std::collections::BTreeMap;
 
-use super::view::title;
+use super::measures::{self, Measure};
+use super::rankings::BY;
+use super::view::{interval, shown, times, title};
 use crate::criterion::CRITERIA;
 use crate::results::{Comparison, Judgement, Results};
 
-pub(super) const HEAD: [&str; 6] = [
+const COUNTS: [&str; 6] = [
     "criterion",
     "between",
     "pairs of systems",
@@ -15,31 +17,122 @@ pub(super) const HEAD: [&str; 6] = [
     "no difference declared",
 ];
 
-/// The tables of a workload: a caption and lines.
-pub(super) fn tables(
+const PAIRS: [&str; 6] = ["between", "criterion", "pair", "ratio of costs", "n", "difference"];
+
+/// A table of a workload.
+pub(super) struct Table {
+    pub(super) caption: &'static str,
+    pub(super) head: Vec<&'static str>,
+    pub(super) rows: Vec<Vec<String>>,
+}
+
+/// The tables of a workload: figures, pairs that differ in one of the two only, and what was declared between all.
+pub(super) fn tables(results: &Results, judgement: &Judgement, workload: &str) -> impl Iterator<Item = Table> {
+    let (spoken, written) = (spoken(results, workload), written(results));
+    // Across two protocols the difference between languages would be that of the protocols, and the other way round.
+    let same_language = |a: &str, b: &str| written.contains_key(a) && written.get(a) == written.get(b);
+    let same_protocol = |a: &str, b: &str| spoken.get(a) == spoken.get(b);
+    let tables = [
+        Table {
+            caption: "Figures by protocol and language: estimates over the valid rounds with 95 % confidence intervals.",
+            head: [&["protocol", "language", "system"][..], &FIGURES.map(|measure| measure.title)].concat(),
+            rows: figures(results, judgement, workload, &spoken, &written),
+        },
+        Table {
+            caption: "Protocols beside each other in one language. Ratios are of costs: below 1, the first of the pair is better.",
+            head: PAIRS.to_vec(),
+            rows: pairs(judgement, workload, &spoken, same_language),
+        },
+        Table {
+            caption: "Languages beside each other over one protocol. Ratios are of costs: below 1, the first of the pair is better.",
+            head: PAIRS.to_vec(),
+            rows: pairs(judgement, workload, &written, same_protocol),
+        },
+        Table {
+            caption: "Protocols: what was declared between systems of one and of another.",
+            head: COUNTS.to_vec(),
+            rows: between(judgement, workload, &spoken, |_, _| true),
+        },
+        Table {
+            caption: "Languages: what was declared between systems of one and of another that speak the same protocol.",
+            head: COUNTS.to_vec(),
+            rows: between(judgement, workload, &written, same_protocol),
+        },
+    ];
+    tables.into_iter().filter(|table| !table.rows.is_empty())
+}
+
+/// The figures that protocols and languages are shown by.
+const FIGURES: [Measure; 4] = [measures::RATE, measures::P99, measures::CPU, measures::MEMORY];
+
+/// One line for each system, by protocol and language; empty where the systems differ in neither.
+fn figures(
     results: &Results,
     judgement: &Judgement,
     workload: &str,
-) -> impl Iterator<Item = (&'static str, Vec<Vec<String>>)> {
-    let protocols =
-        ("Protocols: what was declared between systems of one and of another.", rows(results, judgement, workload));
-    let languages = (
-        "Languages: what was declared between systems of one and of another that speak the same protocol.",
-        languages(results, judgement, workload),
-    );
-    [protocols, languages].into_iter().filter(|(_, rows)| !rows.is_empty())
+    spoken: &BTreeMap<&str, &str>,
+    written: &BTreeMap<&str, &str>,
+) -> Vec<Vec<String>> {
+    let mut systems: Vec<(&str, &str, &str)> = shown(results, judgement)
+        .into_iter()
+        .filter(|system| system.role.is_compared())
+        .filter_map(|system| {
+            let name = system.name.as_str();
+            Some((*spoken.get(name)?, written.get(name).copied().unwrap_or("—"), name))
+        })
+        .collect();
+    systems.sort_unstable();
+    let differ = systems.windows(2).any(|two| (two[0].0, two[0].1) != (two[1].0, two[1].1));
+    if !differ {
+        return Vec::new();
+    }
+    let line = |(protocol, language, system): (&str, &str, &str)| {
+        let figure = |measure: &Measure| {
+            let estimate = measure.estimate(results, judgement, system, workload);
+            interval(estimate.as_ref(), measure.words)
+        };
+        [protocol, language, system].map(str::to_owned).into_iter().chain(FIGURES.iter().map(figure)).collect()
+    };
+    systems.into_iter().map(line).collect()
 }
 
-/// One line for each criterion and two protocols; empty where all systems of a workload speak one.
-fn rows(results: &Results, judgement: &Judgement, workload: &str) -> Vec<Vec<String>> {
-    between(judgement, workload, &spoken(results, workload), |_, _| true)
+/// One line for each pair of systems with different labels and each criterion that systems are ranked by.
+fn pairs(
+    judgement: &Judgement,
+    workload: &str,
+    labels: &BTreeMap<&str, &str>,
+    comparable: impl Fn(&str, &str) -> bool,
+) -> Vec<Vec<String>> {
+    let percentile = judgement.rows.iter().find(|row| row.workload == workload).and_then(|row| row.percentile);
+    let mut lines = Vec::new();
+    for criterion in CRITERIA.iter().filter(|criterion| BY.contains(&criterion.name)) {
+        let own = |pair: &&Comparison| pair.workload.as_deref() == Some(workload) && pair.criterion == criterion.name;
+        for pair in judgement.comparisons.iter().filter(own) {
+            let (Some(a), Some(b)) = (labels.get(pair.a.as_str()), labels.get(pair.b.as_str())) else { continue };
+            if a == b || !comparable(&pair.a, &pair.b) {
+                continue;
+            }
+            lines.push(vec![
+                format!("{a}, {b}"),
+                title(criterion, percentile),
+                format!("{} / {}", pair.a, pair.b),
+                interval(Some(&pair.result.ratio), times),
+                pair.result.ratio.rounds.to_string(),
+                match (pair.result.p, pair.better()) {
+                    (None, _) => "not enough rounds".to_owned(),
+                    (_, Some(better)) => format!("{better} is better"),
+                    (_, None) => "not declared".to_owned(),
+                },
+            ]);
+        }
+    }
+    lines
 }
 
-/// The same of languages, which are compared within a protocol: across two the difference would be that of the protocols.
-fn languages(results: &Results, judgement: &Judgement, workload: &str) -> Vec<Vec<String>> {
-    let spoken = spoken(results, workload);
-    let written = results.systems.iter().filter_map(|system| Some((system.name.as_str(), system.language.as_deref()?)));
-    between(judgement, workload, &written.collect(), |a, b| spoken.get(a) == spoken.get(b))
+/// The language of each system, where the evaluation says it.
+fn written(results: &Results) -> BTreeMap<&str, &str> {
+    let systems = results.systems.iter();
+    systems.filter_map(|system| Some((system.name.as_str(), system.language.as_deref()?))).collect()
 }
 
 /// The protocol of each system.

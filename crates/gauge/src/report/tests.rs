@@ -1,5 +1,5 @@
 use super::view;
-use crate::results::{Decision, Judgement, Place, Unranked};
+use crate::results::{Decision, Judgement, Place, Subject, Unranked};
 use crate::stats::Estimate;
 
 /// Gateways with their places and those they are tied with.
@@ -18,6 +18,7 @@ pub(super) fn ranked(all: &[(&str, u32, &[&str])]) -> Judgement {
         left_out: Vec::new(),
         tested: 0,
         gauge: String::new(),
+        subject: Subject::default(),
         reference: None,
         weights: Vec::new(),
         ranking: all.iter().map(place).collect(),
@@ -28,6 +29,7 @@ pub(super) fn ranked(all: &[(&str, u32, &[&str])]) -> Judgement {
         comparisons: Vec::new(),
         controls: Vec::new(),
         trials: Vec::new(),
+        outcomes: Vec::new(),
         notes: Vec::new(),
     }
 }
@@ -50,9 +52,11 @@ fn the_headline_claims_no_more_than_was_declared() {
     );
     assert_eq!(
         headline(&[("a", 2, &[]), ("b", 2, &[]), ("c", 2, &[])]),
-        "No gateway is first: for each another one was declared better."
+        "None of the gateways is first: for each another one was declared better."
     );
     assert_eq!(headline(&[("a", 1, &[])]), "a is the only gateway here.");
+    let services = Judgement { subject: Subject::Services, ..ranked(&[("a", 1, &[]), ("b", 2, &[])]) };
+    assert_eq!(view::headline(&services), "a is first, and the difference to every other service is more than chance.");
     let mut alone = ranked(&[("a", 1, &[])]);
     alone.unranked = vec![Unranked { system: "b".to_owned(), why: vec!["bids: 6 of 10 trials failed".to_owned()] }];
     assert_eq!(

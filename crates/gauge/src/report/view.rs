@@ -124,7 +124,7 @@ pub(super) fn version(system: &System) -> String {
         }
         (Some(gateway), Some(version)) => format!("{gateway} {version}"),
         (Some(gateway), None) if *gateway != system.name => gateway.clone(),
-        (None, _) if system.role == Role::Direct => "no gateway".to_owned(),
+        (None, _) if system.role == Role::Direct => "the upstream itself".to_owned(),
         (_, version) => version.clone().unwrap_or_default(),
     }
 }
@@ -154,35 +154,36 @@ pub(super) fn headline(judgement: &Judgement) -> String {
         }
         return text;
     }
+    let (one, many) = (judgement.subject.one(), judgement.subject.many());
     let Some(first) = judgement.ranking.first() else {
-        return "No gateway is ranked; the reason for each is below.".to_owned();
+        return format!("None of the {many} is ranked; the reason for each is below.");
     };
     let top: Vec<&str> =
         judgement.ranking.iter().filter(|place| place.place == 1).map(|place| place.system.as_str()).collect();
     match top.as_slice() {
         [only] if judgement.ranking.len() == 1 => match judgement.unranked.as_slice() {
-            [] => format!("{only} is the only gateway here."),
+            [] => format!("{only} is the only {one} here."),
             others => {
                 let why: Vec<String> = others
                     .iter()
                     .map(|other| format!("{} ({})", other.system, other.why.first().map_or("", String::as_str)))
                     .collect();
-                format!("{only} is the only gateway with a place; without one: {}.", why.join("; "))
+                format!("{only} is the only {one} with a place; without one: {}.", why.join("; "))
             }
         },
         [only] if first.tied_with.is_empty() => {
-            format!("{only} is first, and the difference to every other gateway is more than chance.")
+            format!("{only} is first, and the difference to every other {one} is more than chance.")
         }
         // A gateway that is tied with the first may still be declared worse than another.
         [only] => {
             let tied: Vec<&str> = first.tied_with.iter().map(String::as_str).collect();
             format!(
-                "{only} is first: no gateway was declared better. No difference to {} could be declared.",
+                "{only} is first: no {one} was declared better. No difference to {} could be declared.",
                 list(&tied)
             )
         }
         // Pairs are compared by themselves, and may form a ring.
-        [] => "No gateway is first: for each another one was declared better.".to_owned(),
+        [] => format!("None of the {many} is first: for each another one was declared better."),
         several => format!(
             "{} cannot be distinguished: no difference between them could be declared. {} has the best estimate of them.",
             list(several),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::PhaseRow;
+use super::{PhaseRow, Subject, SystemOutcome};
 use crate::results::report::Latency;
 use crate::stats::{Comparison as Ratio, Estimate};
 
@@ -18,15 +18,18 @@ pub struct Judgement {
     pub format: u32,
     /// Version of the program that judged.
     pub gauge: String,
+    /// What is compared: the noun of reports.
+    #[serde(default)]
+    pub subject: Subject,
     /// Whether differences between systems could be decided, and why not.
     pub decision: Decision,
     /// The system whose figures are the unit of the score; null when there is none, and then there is no score.
     pub reference: Option<String>,
     /// The weights of the score's parts, as they were used: the others are 0, and these add up to 1.
     pub weights: Vec<Weight>,
-    /// Gateways with a score, the best first.
+    /// Systems with a score, the best first.
     pub ranking: Vec<Place>,
-    /// Gateways without a place for reasons of their own.
+    /// Systems without a place for reasons of their own.
     pub unranked: Vec<Unranked>,
     /// Scores under other weights.
     pub sensitivity: Vec<Sensitivity>,
@@ -36,7 +39,7 @@ pub struct Judgement {
     pub rows: Vec<Row>,
     /// Rounds of a workload that are left out for all systems alike.
     pub left_out: Vec<LeftOut>,
-    /// Pairs of gateways in the same rounds.
+    /// Pairs of systems in the same rounds.
     pub comparisons: Vec<Comparison>,
     /// How many comparisons were tested together (Benjamini-Hochberg).
     pub tested: u32,
@@ -44,6 +47,10 @@ pub struct Judgement {
     pub controls: Vec<Comparison>,
     /// Each trial, in the order of [`super::Results`].
     pub trials: Vec<TrialJudgement>,
+    /// What each system comes to beside the thresholds, in the order of the evaluation; empty where nothing is required. The exit code of `gauge run` goes by
+    /// it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outcomes: Vec<SystemOutcome>,
     /// What a reader must know besides.
     pub notes: Vec<String>,
 }
@@ -53,7 +60,7 @@ pub struct Judgement {
 pub struct Decision {
     /// Whether there were enough valid rounds to declare a difference.
     pub decided: bool,
-    /// Valid rounds behind the score, the fewest of all gateways.
+    /// Valid rounds behind the score, the fewest of all systems.
     pub rounds: u32,
     /// Rounds that it takes.
     pub needed: u32,

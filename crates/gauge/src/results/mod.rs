@@ -13,8 +13,10 @@
 
 mod judgement;
 mod life;
+mod outcome;
 mod phase;
 pub mod report;
+mod subject;
 mod threshold;
 
 use std::collections::BTreeMap;
@@ -23,8 +25,10 @@ use serde::{Deserialize, Serialize};
 
 pub use judgement::*;
 pub use life::{LifeState, LifeTrial};
+pub use outcome::{Check, Outcome, Reason, SystemOutcome};
 pub use phase::{PhasePlan, PhaseRow, Stretch};
 pub use report::Report;
+pub use subject::Subject;
 pub use threshold::{Metric, Operator, Threshold};
 
 /// The name of the baseline, which has no gateway.
@@ -301,6 +305,9 @@ pub struct WorkloadPlan {
     /// The payload of its requests by name, where it has one: `default`, `4k`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<String>,
+    /// The load by name, where the evaluation has one of those: `smoke`, `short`, `full`, `saturation`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
     /// What must be seen of the treatment for the run to count, such as a cache that is on in one system and off in the other.
     pub treatment: Option<Treatment>,
 }
@@ -370,6 +377,9 @@ pub struct Trial {
     /// [`WorkloadPlan::payload`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<String>,
+    /// [`WorkloadPlan::mode`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
 }
 
 /// The states of a run. It goes from `planned` through `starting`, `warming` and `measuring` to one of the other three.

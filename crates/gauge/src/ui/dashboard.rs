@@ -65,7 +65,7 @@ pub(super) fn page(app: &App, _: &PageRequest) -> Result<Reply, Failure> {
             Cell::Number(system.runs.to_string()),
             Cell::Number(system.failed.to_string()),
             Cell::Text(date(u64::try_from(system.last_unix_ms).unwrap_or(0))),
-            Cell::Text(group.as_ref().map_or(String::new(), |group| tag(&group.mode))),
+            Cell::Text(group.as_ref().map_or(String::new(), |group| tag(&group.workload))),
             Cell::Number(text(&figure(rate))),
             Cell::Number(text(&figure(p99))),
         ]);

@@ -46,10 +46,14 @@ pub(super) fn page(app: &App, request: &PageRequest) -> Result<Reply, Failure> {
     );
     let class = if judgement.decision.decided { "fine" } else { "note" };
     let _ = write!(body, "<p class=\"{class}\">{}</p>", text(&report::headline(judgement)));
+    if let Some(line) = report::outcome_line(judgement) {
+        let _ = write!(body, "<p>{}</p>", text(&line));
+    }
     body.push_str(&cards(results, judgement));
     for workload in &results.workloads {
         let _ = write!(body, "<h2>{}</h2><p class=\"quiet\">{}</p>", text(&workload.name), text(&workload.load));
         body.push_str(&workload_table(&workload.name, &groups, judgement));
+        body.push_str(&phases(results, judgement, &workload.name));
         body.push_str(&operations(&workload.name, judgement));
     }
     for line in report::life_lines(results) {
@@ -117,7 +121,7 @@ fn cards(results: &Results, judgement: &Judgement) -> String {
             SystemState::NotHere(hint) => format!("not on this machine: {hint}"),
             SystemState::NotSupported(why) => format!("not supported: {why}"),
             SystemState::Failed(why) => format!("failed: {}", why.lines().next().unwrap_or_default()),
-            SystemState::NotConforming => "its responses are not those of the upstream".to_owned(),
+            SystemState::NotConforming => judgement.subject.not_conforming().to_owned(),
         };
         let _ = write!(out, "<li><h3>{}</h3><p>{}</p></li>", text(&system.name), text(&why));
     }
@@ -147,7 +151,7 @@ const COLUMNS: [(&str, &str, bool); 9] = [
 /// Systems under a workload, in the order of the ranking. The best of each column is marked, among those that are ranked.
 fn workload_table(workload: &str, groups: &[Group], judgement: &Judgement) -> String {
     let place = |system: &str| judgement.ranking.iter().position(|place| place.system == system);
-    let mut own: Vec<&Group> = groups.iter().filter(|group| group.mode == workload).collect();
+    let mut own: Vec<&Group> = groups.iter().filter(|group| group.workload == workload).collect();
     own.sort_by_key(|group| (place(&group.api).unwrap_or(usize::MAX), group.api.clone()));
     let figure = |figures: &Figures, name: &str| figures[stored(name).unwrap_or(0)];
     let best = |name: &str, small: bool| {
@@ -176,6 +180,22 @@ fn workload_table(workload: &str, groups: &[Group], judgement: &Judgement) -> St
         "Medians over the trials that are done, in the order of the ranking; ✓ marks the best median of a column",
         &columns,
         &rows,
+    )
+}
+
+/// Phase by phase, where a load has several.
+fn phases(results: &Results, judgement: &Judgement, workload: &str) -> String {
+    let Some((head, rows)) = report::phase_table(results, judgement, workload) else { return String::new() };
+    let row = |cells: Vec<String>| {
+        let mut cells = cells.iter().map(|cell| text(cell));
+        let phase = Cell::Head(cells.next().unwrap_or_default());
+        let words = [cells.next(), cells.next()].into_iter().flatten().map(Cell::Text);
+        std::iter::once(phase).chain(words.collect::<Vec<_>>()).chain(cells.map(Cell::Number)).collect()
+    };
+    let rows: Vec<Vec<Cell>> = rows.into_iter().map(row).collect();
+    format!(
+        "<details open><summary>Phases</summary>{}</details>",
+        table("All valid rounds together; CPU: 100 % is one processor", &head, &rows)
     )
 }
 

@@ -26,26 +26,30 @@ pub(super) fn page(app: &App, request: &PageRequest) -> Result<Reply, Failure> {
     };
     let mut body = format!(
         "<form class=\"panel\" method=\"get\" action=\"/trends\"><label>System <select name=\"system\">{}</select></label>\
-         <label>Figure <select name=\"metric\">{}</select></label><label>Workload (empty: all) <input name=\"mode\" value=\"{}\"></label><button>Show</button></form>",
+         <label>Figure <select name=\"metric\">{}</select></label><label>Workload (empty: all) <input name=\"workload\" value=\"{}\"></label><button>Show</button></form>",
         options(systems.iter().map(|name| (name.as_str(), name.as_str())), &system),
         options(STORED.iter().map(|name| (*name, *name)), STORED[column]),
-        text(query.get("mode"))
+        text(query.get("workload"))
     );
-    let filter =
-        Filter { api: Some(system.clone()), mode: query.some("mode"), limit: Some(CAMPAIGNS), ..Filter::default() };
+    let filter = Filter {
+        api: Some(system.clone()),
+        workload: query.some("workload"),
+        limit: Some(CAMPAIGNS),
+        ..Filter::default()
+    };
     let mut groups = history.list(&filter)?;
     groups.reverse();
     // Another machine is another level, and no change of the system.
     let mut series: BTreeMap<(&str, Option<&str>, &str), Vec<&Group>> = BTreeMap::new();
     for group in groups.iter().filter(|group| group.figures[column].is_some()) {
-        series.entry((&group.mode, group.payload.as_deref(), &group.host)).or_default().push(group);
+        series.entry((&group.workload, group.payload.as_deref(), &group.host)).or_default().push(group);
     }
     if series.is_empty() {
         body.push_str("<p>There is no such figure in the history.</p>");
     }
-    for ((mode, payload, host), groups) in series {
+    for ((workload, payload, host), groups) in series {
         let payload = payload.map_or(String::new(), |payload| format!(", {payload}"));
-        let title = format!("{} under {mode}{payload} on {host}", STORED[column]);
+        let title = format!("{} under {workload}{payload} on {host}", STORED[column]);
         let _ = write!(body, "<h2>{}</h2>{}", text(&title), one(column, &title, &groups));
     }
     Ok(Reply::Page(Page::new(format!("Trends of {system}"), "/trends", body)))

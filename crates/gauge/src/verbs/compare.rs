@@ -48,7 +48,7 @@ impl Compare {
         let mut text =
             format!("{} of {} and of {}\n", before.name, date(before.started_unix_ms), date(after.started_unix_ms));
         if !found.changes.is_empty() {
-            let head = ["api", "mode", "criterion", "change", "95 % interval", "p", "n", ""];
+            let head = ["api", "workload", "criterion", "change", "95 % interval", "p", "n", ""];
             let mut rows = vec![head.map(str::to_owned).to_vec()];
             rows.extend(found.changes.iter().map(|change| self.row(change)));
             text.push_str(&table(&rows));

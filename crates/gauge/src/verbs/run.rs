@@ -2,6 +2,7 @@
 
 mod progress;
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use gauge::campaign::events::{self, Events};
+use gauge::campaign::metrics::RunMetrics;
 use gauge::campaign::{self, CampaignError, Options};
 use gauge::deploy::{DeployError, registry};
 use gauge::history::{History, Recorder, Target, TargetError};
@@ -55,6 +57,9 @@ pub(crate) struct Run {
     /// File for events while it runs, a line of JSON each, or `none` [default: events.jsonl in the directory of the results]
     #[arg(long, value_name = "FILE")]
     events: Option<PathBuf>,
+    /// Serve metrics for Prometheus at /metrics of this address while it runs; a port alone is one of the loopback interface, and port 0 a free one
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics_address)]
+    metrics: Option<SocketAddr>,
     #[command(flatten)]
     store: StoreOption,
 }
@@ -119,7 +124,11 @@ impl Run {
             Ok(recorder) => recorder,
             Err(code) => return code,
         };
-        let mut shown = progress::Shown::new(&plan, recorder, self.events(&out));
+        let metrics = match self.serve_metrics() {
+            Ok(metrics) => metrics,
+            Err(code) => return code,
+        };
+        let mut shown = progress::Shown::new(&plan, recorder, self.events(&out), metrics);
         let outcome = campaign::run(&plan, &out, &options, &mut shown);
         shown.end();
         // Before the report: they cost money.
@@ -187,6 +196,23 @@ impl Run {
         }
     }
 
+    /// Serves metrics where that was requested; without them nothing is measured.
+    fn serve_metrics(&self) -> Result<Option<Arc<RunMetrics>>, ExitCode> {
+        let Some(address) = self.metrics else { return Ok(None) };
+        match RunMetrics::serve(address) {
+            Ok((address, metrics)) => {
+                eprintln!("metrics on http://{address}/metrics");
+                Ok(Some(metrics))
+            }
+            Err(error) => {
+                eprintln!(
+                    "gauge: cannot serve metrics on {address}: {error}; stop the other process, or set --metrics to another port"
+                );
+                Err(ExitCode::from(SYSTEM))
+            }
+        }
+    }
+
     fn events(&self, out: &Path) -> Option<Events> {
         match &self.events {
             Some(none) if none.as_os_str() == "none" => None,
@@ -208,6 +234,15 @@ impl Run {
     }
 }
 
+/// `9105` is one of the loopback interface.
+fn metrics_address(text: &str) -> Result<SocketAddr, String> {
+    let port = text.parse::<u16>().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    port.or_else(|_| text.parse()).map_err(|_| "expected ADDRESS:PORT or a port".to_owned())
+}
+
+/// Findings that are printed; the others are in the reports.
+const FINDINGS: usize = 20;
+
 /// Judges, writes the files, and says on standard output where they are and who is first.
 fn report_on(out: &Path, results: &Results) -> ExitCode {
     let judgement = judgement::judge(results);
@@ -222,7 +257,7 @@ fn report_on(out: &Path, results: &Results) -> ExitCode {
     if !any {
         return ExitCode::FAILURE;
     }
-    let failures = judgement::failures(results, &judgement);
+    let failures = judgement::failures(&judgement);
     for line in &failures {
         eprintln!("gauge: fail: {line}");
     }
@@ -246,6 +281,17 @@ fn summary(out: &Path, results: &Results, judgement: &Judgement) -> String {
         let rounds = score.rounds;
         text.push_str(&format!("{at} {:<20} {:>7.1}{interval}  n = {rounds}{tied}\n", place.system, score.value));
     }
+    if let Some(line) = report::outcome_line(judgement) {
+        text.push_str(&format!("{line}\n"));
+    }
+    for one in &judgement.outcomes {
+        text.push_str(&format!("  {:<4} {}\n", one.outcome.name(), one.system));
+    }
+    if results.life.is_empty() {
+        for line in report::finding_lines(results, judgement, FINDINGS) {
+            text.push_str(&format!("  {line}\n"));
+        }
+    }
     for line in report::life_lines(results) {
         text.push_str(&format!("  {line}\n"));
     }
@@ -261,7 +307,7 @@ fn summary(out: &Path, results: &Results, judgement: &Judgement) -> String {
                     .take(3)
                     .map(|one| format!("{}: {}: {} instead of {}", one.operation, one.what, one.found, one.expected))
                     .collect();
-                format!("its responses are not those of the upstream: {}", list.join("; "))
+                format!("{}: {}", judgement.subject.not_conforming(), list.join("; "))
             }
         };
         text.push_str(&format!("  -  {:<20} {why}\n", system.name));

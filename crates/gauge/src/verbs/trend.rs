@@ -19,6 +19,9 @@ pub(crate) struct Trend {
     metric: String,
     /// Only this workload
     #[arg(long, value_name = "WORKLOAD")]
+    workload: Option<String>,
+    /// Only this load by name: smoke, short, full, saturation; - is any other
+    #[arg(long, value_name = "MODE")]
     mode: Option<String>,
     #[command(flatten)]
     store: StoreOption,
@@ -35,21 +38,22 @@ impl Trend {
             return Err(ExitCode::from(BAD_INPUT));
         };
         let history = self.store.open()?;
-        let filter = Filter { api: Some(self.system.clone()), mode: self.mode, ..Filter::default() };
+        let filter =
+            Filter { api: Some(self.system.clone()), workload: self.workload, mode: self.mode, ..Filter::default() };
         let mut groups = history.list(&filter).map_err(|error| failed(&error))?;
         groups.reverse();
         // Another machine is another level, and no change of the system.
         let mut series: BTreeMap<(&str, Option<&str>, &str), Vec<&Group>> = BTreeMap::new();
         for group in groups.iter().filter(|group| group.figures[column].is_some()) {
-            series.entry((&group.mode, group.payload.as_deref(), &group.host)).or_default().push(group);
+            series.entry((&group.workload, group.payload.as_deref(), &group.host)).or_default().push(group);
         }
         if series.is_empty() {
             return Ok(format!("{}: no {} of `{}`\n", history.target(), STORED[column], self.system));
         }
         let mut text = String::new();
-        for ((mode, payload, host), groups) in series {
+        for ((workload, payload, host), groups) in series {
             let payload = payload.map_or(String::new(), |payload| format!(", {payload}"));
-            text.push_str(&format!("{} of {} under {mode}{payload} on {host}\n", STORED[column], self.system));
+            text.push_str(&format!("{} of {} under {workload}{payload} on {host}\n", STORED[column], self.system));
             text.push_str(&lines(column, &groups));
         }
         Ok(text)

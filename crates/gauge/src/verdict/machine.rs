@@ -40,7 +40,7 @@ pub(super) fn throttled(_report: &Report, context: &Context<'_>) -> Option<Strin
 pub(super) fn little_cpu(_report: &Report, context: &Context<'_>) -> Option<String> {
     let used = cpu_s(context.observed?.system.as_ref()?).filter(|used| *used < LEAST_CPU_S)?;
     Some(format!(
-        "the gateway used {} of CPU time; {} are needed to compare it: make the load longer",
+        "the system used {} of CPU time; {} are needed to compare it: make the load longer",
         time(used * 1e3),
         time(LEAST_CPU_S * 1e3)
     ))

@@ -322,7 +322,7 @@ fn a_rate_that_the_lane_without_a_gateway_cannot_keep() {
 fn the_upstream_used_its_processors_up() {
     let observed = observed(0.3, 0.97, 0.3);
     let evidence = only(&sound(), &Context { observed: Some(&observed), ..Context::default() }, Name::UpstreamBound);
-    assert!(evidence.contains("while the gateway used 30 % of its own"), "{evidence}");
+    assert!(evidence.contains("while the system used 30 % of its own"), "{evidence}");
     // A gateway that is busy too is the limit as much.
     let both = self::observed(0.97, 0.97, 0.3);
     nothing(&sound(), &Context { observed: Some(&both), ..Context::default() });
@@ -464,7 +464,7 @@ fn less_than_100_ms_of_cpu_time_is_not_compared() {
         ..Observed::default()
     };
     let evidence = only(&sound(), &Context { observed: Some(&observed), ..Context::default() }, Name::LittleCpu);
-    assert!(evidence.starts_with("the gateway used 90.0 ms of CPU time"), "{evidence}");
+    assert!(evidence.starts_with("the system used 90.0 ms of CPU time"), "{evidence}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn busy(context: &Context<'_>) -> Option<String> {
     let gateway = processors_used(Some(system), observed)? / f64::from(system.cpus?);
     (cpus > 0.0 && used >= BUSY * cpus && gateway < BUSY).then(|| {
         format!(
-            "the upstream used {} of its {} processors ({}) while the gateway used {} of its own",
+            "the upstream used {} of its {} processors ({}) while the system used {} of its own",
             number(used),
             number(cpus),
             percent(used / cpus),

@@ -33,7 +33,7 @@ fn programs_that_begin_at_once_make_one_schema_and_lose_nothing() {
             assert_eq!(code, 0, "{text}");
         }
         // The first of the folders is the committed campaign with one round: whoever came last stored it.
-        assert_eq!(database.query("SELECT COUNT(*) FROM gauge_schema").concat(), "2");
+        assert_eq!(database.query("SELECT COUNT(*) FROM gauge_schema").concat(), "3");
         assert_eq!(database.query("SELECT COUNT(*) FROM campaigns").concat(), PROGRAMS.to_string());
         let others =
             "SELECT COUNT(*) FROM campaigns c WHERE (SELECT COUNT(*) FROM test_runs t WHERE t.campaign_id = c.id) = 6";

@@ -75,7 +75,7 @@ fn the_tables_have_what_was_measured() {
     for database in Database::both("tables") {
         database.open().put(&campaign(), &directory()).expect("stored");
         let count = |sql: &str| database.query(sql).concat();
-        let complete = "SELECT COUNT(*) FROM test_runs r JOIN performance_metrics m ON m.run_id = r.id WHERE r.api <> '' AND r.mode <> '' \
+        let complete = "SELECT COUNT(*) FROM test_runs r JOIN performance_metrics m ON m.run_id = r.id WHERE r.api <> '' AND r.workload <> '' AND r.mode = '-' \
              AND r.payload IS NULL AND r.protocol = 'HTTP/1.1' AND r.status = 'done' AND r.ended_unix_ms > r.started_unix_ms + 3000 \
              AND m.total_requests = m.successful_requests + m.failed_requests AND m.throughput > 0 AND m.min_ms < m.p50_ms AND m.p50_ms < m.p90_ms \
              AND m.p90_ms < m.p95_ms AND m.p95_ms < m.p99_ms AND m.p99_ms < m.max_ms AND m.mean_ms > 0 AND m.error_rate = 0 AND m.histogram LIKE 'HISTF%'";

@@ -69,6 +69,7 @@ fn trial(
         treated: None,
         repeated: Vec::new(),
         payload: None,
+        mode: None,
     }
 }
 
@@ -91,6 +92,7 @@ fn campaign(random: &mut Random, level: (f64, f64), dearer: f64, rounds: u32) ->
         planned: Planned::default(),
         phases: Vec::new(),
         payload: None,
+        mode: None,
         treatment: None,
     };
     let gateways = ["a", "b", "c"].map(|name| system(name, Role::Gateway));

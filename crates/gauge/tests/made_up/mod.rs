@@ -225,6 +225,7 @@ pub(crate) fn campaign() -> Results {
         planned,
         phases: Vec::new(),
         payload: None,
+        mode: None,
         treatment: None,
     };
     let open = Planned { concurrency: Some(64.0), rate: Some(20_000.0), duration_s: Some(2.0), ..Planned::default() };
@@ -262,6 +263,7 @@ pub(crate) fn campaign() -> Results {
                     treated: None,
                     repeated: Vec::new(),
                     payload: None,
+                    mode: None,
                 });
                 place += 1;
             }

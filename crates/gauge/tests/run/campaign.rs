@@ -275,8 +275,14 @@ impl Running {
         rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
     }
 
-    fn stderr(&mut self) -> BufReader<ChildStderr> {
+    /// What it says, to be read once.
+    pub(crate) fn stderr(&mut self) -> BufReader<ChildStderr> {
         BufReader::new(self.0.stderr.take().expect("it is piped, and read once"))
+    }
+
+    /// Its exit code.
+    pub(crate) fn wait(mut self) -> i32 {
+        self.0.wait().expect("it ends").code().unwrap_or(-1)
     }
 
     fn ended(mut self, mut said: BufReader<ChildStderr>, mut text: String) -> (i32, String) {

@@ -172,7 +172,7 @@ fn a_service_that_refuses_the_calls_is_not_loaded() {
     ] {
         let campaign = campaign(variables);
         let finished = campaign.run(&[]);
-        assert_eq!(finished.code, 0, "the other ran: {}", finished.text());
+        assert_eq!(finished.code, 99, "the other ran, and this one has not passed: {}", finished.text());
         let state = campaign.json("raw/campaign.json")["systems"][1].clone();
         assert_eq!(state["state"], "not_conforming");
         assert!(state["conformance"]["differences"].to_string().contains(found), "{state}");
@@ -187,7 +187,7 @@ fn a_service_that_does_not_describe_its_methods_is_not_loaded() {
     campaign.rewrite(&good.replace("proto: items.proto, ", ""));
     assert_eq!(campaign.gauge(&["run", "--check"]).code, 0, "the service is not there yet");
     let finished = campaign.run(&[]);
-    assert_eq!(finished.code, 0, "the other ran: {}", finished.text());
+    assert_eq!(finished.code, 99, "the other ran, and this one has not passed: {}", finished.text());
     let state = campaign.json("raw/campaign.json")["systems"][1].clone();
     assert_eq!(state["state"], "not_conforming");
     assert!(state["conformance"]["differences"].to_string().contains("neither version of reflection"), "{state}");

@@ -65,7 +65,12 @@ fn a_service_that_does_not_store_is_not_loaded() {
     let proof = "  - {run: [sh, -c, 'test {system} = one && echo 1 || echo 0'], prints: 1}\nrepeats: 1";
     let campaign = Campaign::new(&SERVICES.replace("repeats: 2", &format!("{proof}\ncontrol: false")));
     let finished = campaign.run(&[]);
-    assert_eq!(finished.code, 0, "{}", finished.text());
+    assert_eq!(finished.code, 99, "it has not passed: {}", finished.text());
+    assert!(
+        finished.stderr.contains("gauge: fail: two: not checked: it does not do what is required"),
+        "{}",
+        finished.text()
+    );
     let systems = systems(&campaign);
     assert_eq!((&systems[0]["state"], &systems[1]["state"]), (&"ready".into(), &"not_conforming".into()));
     let difference = &systems[1]["conformance"]["differences"][0];
@@ -82,7 +87,10 @@ fn a_service_that_does_not_start_or_answers_otherwise_fails_alone() {
     );
     let campaign = Campaign::new(&text.replace("repeats: 2", "repeats: 1\ncontrol: false"));
     let finished = campaign.run(&[]);
-    assert_eq!(finished.code, 0, "{}", finished.text());
+    assert_eq!(finished.code, 99, "{}", finished.text());
+    let outcomes = campaign.json("results.json")["judgement"]["outcomes"].clone();
+    assert_eq!((&outcomes[1]["system"], &outcomes[1]["outcome"]), (&"two".into(), &"fail".into()), "{outcomes}");
+    assert_ne!(outcomes[0]["outcome"], "fail", "{outcomes}");
     let why = systems(&campaign)[1]["state"]["failed"].as_str().unwrap_or_default().to_owned();
     assert!(why.contains("it ended at its start") && why.contains("no database"), "{why}");
     assert_eq!(campaign.trials().len(), 1, "the other ran");
@@ -140,6 +148,18 @@ fn phases_are_planned_observed_and_judged_one_by_one() {
     assert!(report.contains("| many | two | 8 users, 1.50 s |"), "{report}");
     let listed = campaign.gauge(&["list", "--payload", "4k"]);
     assert_eq!(listed.stdout.lines().count(), 3, "{}", listed.text());
+    let id = listed.stdout.lines().nth(1).and_then(|line| line.split_whitespace().next()).expect("an id").to_owned();
+    let shown = campaign.gauge(&["show", &id]);
+    let disturbed = campaign.was_disturbed();
+    assert!(disturbed || shown.stdout.contains("phases of write\n"), "{}", shown.text());
+    let phases = campaign.gauge(&["export", &id, "-", "--format", "csv", "--rows", "phases"]).stdout;
+    let warm_ups = phases.lines().filter(|line| line.contains(",false,")).count();
+    assert_eq!((phases.lines().count(), warm_ups), (1 + 2 * 3, 2), "{phases}");
+    assert!(phases.lines().any(|line| line.contains(",two,write,,4k,many,true,8,")), "{phases}");
+    let exported = campaign.gauge(&["export", &id, "-", "--format", "csv", "--rows", "samples"]).stdout;
+    assert!(exported == samples, "{exported}");
+    let refused = campaign.gauge(&["export", &id, "-", "--format", "json", "--rows", "samples"]);
+    assert!(refused.code == 64 && refused.stderr.contains("leave out --rows"), "{}", refused.text());
 }
 
 #[test]
@@ -151,5 +171,12 @@ fn a_smoke_load_is_one_user_and_five_requests() {
     for trial in campaign.trials() {
         assert_eq!(trial["report"]["total"]["requests"]["sent"], 5, "{trial}");
         assert_eq!(trial["report"]["phases"].as_array().map(Vec::len), Some(1), "no warm-up: {trial}");
+        assert_eq!(trial["mode"], "smoke", "{trial}");
+    }
+    for (option, value, lines) in
+        [("--mode", "smoke", 3), ("--mode", "full", 1), ("--workload", "write", 3), ("--workload", "smoke", 1)]
+    {
+        let listed = campaign.gauge(&["list", option, value]);
+        assert_eq!(listed.stdout.lines().count(), lines, "{option} {value}: {}", listed.text());
     }
 }

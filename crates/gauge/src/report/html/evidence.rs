@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
+use super::super::findings::pair_anchor;
 use super::svg::escape;
-use super::{Page, table, view, with_interval, words};
-use crate::results::{Comparison, ConfigurationFile, Role, TrialState};
+use super::{Page, table, table_with_anchors, view, with_interval, words};
+use crate::results::{Comparison, ConfigurationFile, Role, Subject, TrialState};
 
 pub(super) fn write(html: &mut String, page: &Page<'_>) {
     validity(html, page);
@@ -29,14 +30,20 @@ fn validity(html: &mut String, page: &Page<'_>) {
         })
         .collect();
     if rows.is_empty() {
-        html.push_str(
-            "<p>There are no validity findings: Little's law holds, generator and upstream had time left, rates were reached, samples suffice, and \
-             the baseline did not move.</p>\n",
-        );
+        // What was not there did not stay as it was.
+        let rest = match page.results.baseline() {
+            Some(_) => {
+                "generator and upstream had time left, rates were reached, samples suffice, and the baseline did not move"
+            }
+            None => "the generator had time left, rates were reached, and samples suffice",
+        };
+        let _ = writeln!(html, "<p>There are no validity findings: Little's law holds, {rest}.</p>");
     } else {
-        html.push_str(
-            "<p>✕ is a failed trial, which counts against its gateway; ! is a condition of the machine or the generator, for which the round is left \
-             out for all systems, or a limit of what the figures say.</p>\n",
+        let _ = writeln!(
+            html,
+            "<p>✕ is a failed trial, which counts against its {}; ! is a condition of the machine or the generator, for which the round is left \
+             out for all systems, or a limit of what the figures say.</p>",
+            page.judgement.subject.one()
         );
         html.push_str(&table("", &["systems", "workload", "finding", "evidence"], &rows));
     }
@@ -61,11 +68,13 @@ fn validity(html: &mut String, page: &Page<'_>) {
     left_out(html, page);
     let controls = "<p>A system and its control are the same program, so what the two differ by is noise: the A/A noise floor. A declared difference is a \
                     false positive.</p>\n";
-    pairs(html, "A/A controls", controls, &page.judgement.controls);
+    pairs(html, "A/A controls", controls, &page.judgement.controls, &[]);
     let intro = "<p>Ratios of the cost of the first to that of the second in the same rounds; below 1, the first is better. Estimates are \
                  Hodges-Lehmann's, intervals and p are exact (signed-rank). ";
     let intro = format!("{intro}{}</p>\n", view::tested(page.judgement));
-    pairs(html, "Every pair of gateways", &intro, &page.judgement.comparisons);
+    let title = format!("Every pair of {}", page.judgement.subject.many());
+    let anchors: Vec<String> = (0..page.judgement.comparisons.len()).map(pair_anchor).collect();
+    pairs(html, &title, &intro, &page.judgement.comparisons, &anchors);
 }
 
 fn left_out(html: &mut String, page: &Page<'_>) {
@@ -104,7 +113,7 @@ fn left_out(html: &mut String, page: &Page<'_>) {
 }
 
 /// Pairs of systems, criterion by criterion.
-fn pairs(html: &mut String, title: &str, intro: &str, all: &[Comparison]) {
+fn pairs(html: &mut String, title: &str, intro: &str, all: &[Comparison], anchors: &[String]) {
     if all.is_empty() {
         return;
     }
@@ -125,15 +134,27 @@ fn pairs(html: &mut String, title: &str, intro: &str, all: &[Comparison]) {
     };
     let rows: Vec<Vec<String>> = all.iter().map(row).collect();
     let _ = writeln!(html, "<details><summary>{title}</summary>\n{intro}");
-    html.push_str(&table("", &["pair", "workload", "criterion", "ratio", "n", "p", "difference"], &rows));
+    let head = ["pair", "workload", "criterion", "ratio", "n", "p", "difference"];
+    html.push_str(&table_with_anchors("", &head, &rows, anchors));
     html.push_str("</details>\n");
 }
 
 fn conformance(html: &mut String, page: &Page<'_>) {
-    html.push_str(
-        "<h2 id=\"conformance\">Conformance</h2>\n<p>Before the load, the responses of every gateway are compared with those of the upstream itself, operation by operation; it must forward \
-         the required headers and refuse a path that is not described.</p>\n",
-    );
+    let what = match page.judgement.subject {
+        Subject::Gateways => {
+            "Before the load, the responses of every gateway are compared with those of the upstream itself, operation by operation; it must forward the \
+             required headers and refuse a path that is not described."
+        }
+        Subject::Services => {
+            "Before the load, every service is sent each operation once, and its responses must be those that the workload expects; where the evaluation has \
+             steps before each trial, they must succeed too."
+        }
+        Subject::Systems => {
+            "Before the load, every system is sent each operation once. The responses of a gateway are compared with those of the upstream itself, those of \
+             a service with what the workload expects."
+        }
+    };
+    let _ = writeln!(html, "<h2 id=\"conformance\">Conformance</h2>\n<p>{what}</p>");
     let rows: Vec<Vec<String>> = page
         .results
         .systems
@@ -172,15 +193,16 @@ fn conformance(html: &mut String, page: &Page<'_>) {
 
 fn other_scores(html: &mut String, page: &Page<'_>) {
     html.push_str("<h2 id=\"other-scores\">Other scores</h2>\n");
+    let (one, many) = (page.judgement.subject.one(), page.judgement.subject.many());
     let Some(age) = &page.judgement.age else {
-        html.push_str("<p>The score of the automatic gateway evaluator (AGE) compares gateways with each other; fewer than two have figures.</p>\n");
+        html.push_str(&format!("<p>The score of the automatic gateway evaluator (AGE) compares {many} with each other; fewer than two have figures.</p>\n"));
         return;
     };
     let _ = writeln!(
         html,
-        "<p>The score of the paper on the automatic gateway evaluator (AGE): the mean of up to ten metrics, each relative to the best gateway present, \
-         and what that evaluator's program computes. {} of the ten metrics are known of every gateway here. Unlike the score above, it depends on which \
-         gateways are present, counts no processors and no memory, and weighs the same distribution eight times.</p>",
+        "<p>The score of the paper on the automatic gateway evaluator (AGE): the mean of up to ten metrics, each relative to the best {one} present, \
+         and what that evaluator's program computes. {} of the ten metrics are known of every {one} here. Unlike the score above, it depends on which \
+         {many} are present, counts no processors and no memory, and weighs the same distribution eight times.</p>",
         age.metrics
     );
     let endpoints: Vec<&str> = age
@@ -188,7 +210,7 @@ fn other_scores(html: &mut String, page: &Page<'_>) {
         .first()
         .map(|score| score.endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect())
         .unwrap_or_default();
-    let mut head = vec!["gateway", "as in the paper", "as coded"];
+    let mut head = vec![one, "as in the paper", "as coded"];
     head.extend(&endpoints);
     let rows: Vec<Vec<String>> = age
         .paper
@@ -249,7 +271,14 @@ fn environment(html: &mut String, page: &Page<'_>) {
 }
 
 fn configurations(html: &mut String, page: &Page<'_>) {
-    html.push_str("<h2 id=\"configurations\">Configurations</h2>\n<p>What each system was started with, made from the one description of the API.</p>\n");
+    let made = match page.judgement.subject {
+        Subject::Gateways => "What each gateway was started with, made from the one description of the API.",
+        Subject::Services => "What each service was started with, as the evaluation says.",
+        Subject::Systems => {
+            "What each system was started with: gateways with files made from the one description of the API, services as the evaluation says."
+        }
+    };
+    let _ = writeln!(html, "<h2 id=\"configurations\">Configurations</h2>\n<p>{made}</p>");
     for system in &page.results.systems {
         if system.configuration.is_empty() && system.command.is_empty() {
             continue;

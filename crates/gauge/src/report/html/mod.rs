@@ -2,6 +2,8 @@
 
 mod charts;
 mod evidence;
+mod findings;
+mod outcomes;
 mod summary;
 mod svg;
 mod workloads;
@@ -35,9 +37,9 @@ impl<'p> Page<'p> {
 
     /// A system's name, colour and shape: by its place in the evaluation, so that they stay from report to report.
     fn series(&self, system: &str) -> Series {
-        let gateways = self.results.systems.iter().filter(|system| system.role.is_compared());
+        let compared = self.results.systems.iter().filter(|system| system.role.is_compared());
         let index =
-            gateways.map(|system| system.name.as_str()).position(|name| name == system).map_or(0, |index| index + 1);
+            compared.map(|system| system.name.as_str()).position(|name| name == system).map_or(0, |index| index + 1);
         Series { name: system.to_owned(), index }
     }
 }
@@ -48,7 +50,10 @@ pub(super) fn page(results: &Results, judgement: &Judgement) -> String {
     let mut html = String::with_capacity(200_000);
     head(&mut html, &page);
     html.push_str("<main>\n");
+    outcomes::write(&mut html, &page);
     summary::write(&mut html, &page);
+    let names: Vec<&str> = results.workloads.iter().map(|workload| workload.name.as_str()).collect();
+    findings::write(&mut html, &super::findings(results, judgement), &names);
     life(&mut html, results);
     workloads::write(&mut html, &page);
     evidence::write(&mut html, &page);
@@ -83,7 +88,10 @@ fn head(html: &mut String, page: &Page<'_>) {
         let _ = writeln!(html, "<p>{}</p>", escape(description.trim()));
     }
     html.push_str("<nav aria-label=\"Sections\">");
-    let mut sections = vec![("ranking", "Ranking")];
+    let mut sections = vec![("ranking", "Ranking"), ("findings", "Findings")];
+    if !page.judgement.outcomes.is_empty() {
+        sections.insert(0, ("summary", "Summary"));
+    }
     let ids: Vec<String> = (1..=results.workloads.len()).map(|index| format!("workload-{index}")).collect();
     for (id, workload) in ids.iter().zip(&results.workloads) {
         sections.push((id, &workload.name));
@@ -118,6 +126,11 @@ fn life(html: &mut String, results: &Results) {
 
 /// A table; the first column heads its row. Cells are HTML.
 fn table(caption: &str, head: &[&str], rows: &[Vec<String>]) -> String {
+    table_with_anchors(caption, head, rows, &[])
+}
+
+/// The same with an anchor for each row.
+fn table_with_anchors(caption: &str, head: &[&str], rows: &[Vec<String>], anchors: &[String]) -> String {
     let mut html = String::from("<div class=\"scroll\"><table>\n");
     if !caption.is_empty() {
         let _ = writeln!(html, "<caption>{}</caption>", escape(caption));
@@ -129,8 +142,11 @@ fn table(caption: &str, head: &[&str], rows: &[Vec<String>]) -> String {
         let _ = write!(html, "<th scope=\"col\"{class}>{}</th>", escape(name));
     }
     html.push_str("</tr></thead>\n<tbody>\n");
-    for row in rows {
-        html.push_str("<tr>");
+    for (number, row) in rows.iter().enumerate() {
+        match anchors.get(number) {
+            Some(anchor) => _ = write!(html, "<tr id=\"{anchor}\">"),
+            None => html.push_str("<tr>"),
+        }
         for (index, cell) in row.iter().enumerate() {
             let _ = match cell.strip_prefix(WORDS) {
                 _ if index == 0 => write!(html, "<th scope=\"row\">{cell}</th>"),

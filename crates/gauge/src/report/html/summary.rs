@@ -2,16 +2,18 @@
 
 use std::fmt::Write;
 
+use super::super::findings::place_anchor;
+use super::super::rankings;
 use super::charts::{self, Series};
 use super::svg::escape;
-use super::{Page, badges, table, view, words};
+use super::{Page, badges, table, table_with_anchors, view, words};
 use crate::criterion::{Criterion, Reference};
-use crate::judgement;
 use crate::results::{Place, Verdict, Weight};
 use crate::stats::Estimate;
 
 pub(super) fn write(html: &mut String, page: &Page<'_>) {
     let judgement = page.judgement;
+    let (one, many) = (judgement.subject.one(), judgement.subject.many());
     let class = if judgement.decision.decided { "headline" } else { "headline undecided" };
     let _ = writeln!(
         html,
@@ -22,21 +24,25 @@ pub(super) fn write(html: &mut String, page: &Page<'_>) {
         let _ = writeln!(html, "<p class=\"note\">{}</p>", escape(note));
     }
     if !judgement.ranking.is_empty() {
-        let reference = judgement.reference.as_deref().unwrap_or("direct");
+        let reference = judgement.reference.as_deref().unwrap_or("no system");
         let _ = writeln!(
             html,
             "<p>The unit of the score, 100, is <strong>{}</strong>: {}. Twice the score is half the cost. In each round it is the weighted sum of the \
-             logarithms of the costs below, each over that of the reference, so no gateway's score depends on the others. Estimates are Hodges-Lehmann's over \
-             the rounds, with the 95 % confidence interval of the signed-rank test. A gateway's place is one more than the number of gateways that were \
+             logarithms of the costs below, each over that of the reference, so no {one}'s score depends on the others. Estimates are Hodges-Lehmann's over \
+             the rounds, with the 95 % confidence interval of the signed-rank test. The place of a {one} is one more than the number of {many} that were \
              declared better. {}</p>",
             escape(reference),
-            super::super::unit(reference),
+            super::super::unit(judgement),
             view::tested(judgement)
         );
+        if let Some(note) = rankings::note(judgement) {
+            let _ = writeln!(html, "<p class=\"note\">{}</p>", escape(&note));
+        }
         html.push_str(&forest(page));
         cards(html, page);
         weights(html, page);
     }
+    by_figure(html, page);
     if !judgement.unranked.is_empty() {
         html.push_str("<h3 id=\"not-ranked\">Not ranked</h3>\n");
         let rows: Vec<Vec<String>> = judgement
@@ -47,7 +53,7 @@ pub(super) fn write(html: &mut String, page: &Page<'_>) {
                 vec![escape(&system.system), words(&why.join("<br>"))]
             })
             .collect();
-        html.push_str(&table("", &["gateway", "why"], &rows));
+        html.push_str(&table("", &[one, "why"], &rows));
     }
     sensitivity(html, page);
 }
@@ -83,9 +89,30 @@ fn forest(page: &Page<'_>) -> String {
             ]
         })
         .collect();
-    let head = ["gateway", "place", "score", "n", "failed trials", "tied with", "validity findings"];
+    let head = [page.judgement.subject.one(), "place", "score", "n", "failed trials", "tied with", "validity findings"];
+    let anchors: Vec<String> =
+        page.judgement.ranking.iter().map(|place| place_anchor(page.results, &place.system)).collect();
     charts::figure("Score, higher is better. The line is the 95 % confidence interval.", &svg, "")
-        + &table("", &head, &cells)
+        + &table_with_anchors("", &head, &cells, &anchors)
+}
+
+/// Rankings by single figures, workload by workload.
+fn by_figure(html: &mut String, page: &Page<'_>) {
+    let mut tables = String::new();
+    for workload in &page.results.workloads {
+        let Some((head, rows)) = rankings::table(page.results, page.judgement, &workload.name) else { continue };
+        let head: Vec<&str> = head.iter().map(String::as_str).collect();
+        let rows: Vec<Vec<String>> = rows.iter().map(|cells| cells.iter().map(|text| escape(text)).collect()).collect();
+        tables.push_str(&table(&workload.name, &head, &rows));
+    }
+    if !tables.is_empty() {
+        let _ = writeln!(
+            html,
+            "<h3 id=\"rankings\">Rankings by single figures</h3>\n<p>A place is one more than the number of {} that were declared better in the figure; \
+             without a place, too few rounds could be compared.</p>\n{tables}",
+            page.judgement.subject.many()
+        );
+    }
 }
 
 fn dedup(verdicts: Vec<Verdict>) -> Vec<Verdict> {
@@ -105,7 +132,11 @@ fn cards(html: &mut String, page: &Page<'_>) {
     for place in &page.judgement.ranking {
         card(html, page, place);
     }
-    html.push_str("</ul>\n<p class=\"small soft\">A full bar is the least cost among the gateways here; half a bar is twice that cost.</p>\n");
+    let _ = writeln!(
+        html,
+        "</ul>\n<p class=\"small soft\">A full bar is the least cost among the {} here; half a bar is twice that cost.</p>",
+        page.judgement.subject.many()
+    );
 }
 
 fn card(html: &mut String, page: &Page<'_>, place: &Place) {
@@ -144,7 +175,7 @@ fn card(html: &mut String, page: &Page<'_>, place: &Place) {
 }
 
 fn weights(html: &mut String, page: &Page<'_>) {
-    let without_gateway = page.judgement.reference.as_deref() == judgement::direct(page.results);
+    let without_gateway = page.judgement.reference.as_deref() == Some(crate::results::DIRECT);
     let unit = |name: &str| match Criterion::named(name).map(|criterion| criterion.reference) {
         Some(Reference::Upstream(_)) if without_gateway => "what the upstream itself uses, without a gateway",
         _ if without_gateway => "the same without a gateway",
@@ -179,10 +210,11 @@ fn sensitivity(html: &mut String, page: &Page<'_>) {
         return;
     }
     let changed = page.judgement.sensitivity.iter().filter(|change| !change.same_order).count();
+    let many = page.judgement.subject.many();
     let words_of = match changed {
-        0 => "No: whichever part counts double or not at all, gateways that differ keep their order.".to_owned(),
-        1 => "Once: with one of the other weights below, gateways that differ change places.".to_owned(),
-        count => format!("With {count} of the other weights below, gateways that differ change places."),
+        0 => format!("No: whichever part counts double or not at all, {many} that differ keep their order."),
+        1 => format!("Once: with one of the other weights below, {many} that differ change places."),
+        count => format!("With {count} of the other weights below, {many} that differ change places."),
     };
     let _ = writeln!(
         html,

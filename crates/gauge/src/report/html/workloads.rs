@@ -1,10 +1,13 @@
 //! One section for each workload: figures, percentiles, rate, processors, rounds, operations.
 
+mod figures;
+
 use std::fmt::Write;
 
+use super::super::findings::figures_anchor;
 use super::charts::{self, Axes, Line, Mark, Series, Strip};
 use super::svg::escape;
-use super::{Page, badges, table, view, with_interval, words};
+use super::{Page, badges, table, table_with_anchors, view, with_interval, words};
 use crate::criterion::{Better, Criterion, Measured};
 use crate::results::report::{Histogram, Latency};
 use crate::results::{Row, Slo, Trial, TrialJudgement, TrialState, WorkloadPlan};
@@ -25,6 +28,7 @@ pub(super) fn write(html: &mut String, page: &Page<'_>) {
         part.figures(html);
         part.protocols(html);
         part.phases(html);
+        part.measures(html);
         part.percentiles(html);
         part.rates(html);
         part.resources(html);
@@ -90,15 +94,18 @@ impl Part<'_> {
             .collect();
         let caption = "Hodges-Lehmann estimates over the valid rounds with 95 % confidence intervals (signed-rank); a failed trial counts as worse than \
                        any value. p50 is over all responses of valid rounds.";
-        html.push_str(&table(caption, &head, &cells));
+        let anchor =
+            |(series, _): &(Series, &Row)| figures_anchor(self.page.results, &self.workload.name, &series.name);
+        let anchors: Vec<String> = rows.iter().map(anchor).collect();
+        html.push_str(&table_with_anchors(caption, &head, &cells, &anchors));
     }
 
     fn protocols(&self, html: &mut String) {
         let (results, judgement) = (self.page.results, self.page.judgement);
-        for (caption, rows) in crate::report::protocols::tables(results, judgement, &self.workload.name) {
+        for tables in crate::report::protocols::tables(results, judgement, &self.workload.name) {
             let cells: Vec<Vec<String>> =
-                rows.iter().map(|cells| cells.iter().map(|text| escape(text)).collect()).collect();
-            html.push_str(&table(caption, &crate::report::protocols::HEAD, &cells));
+                tables.rows.iter().map(|cells| cells.iter().map(|text| escape(text)).collect()).collect();
+            html.push_str(&table(tables.caption, &tables.head, &cells));
         }
     }
 
@@ -118,6 +125,7 @@ impl Part<'_> {
         let caption = "Phases, all valid rounds together. CPU: 100 % is one processor. CPU and memory per request: the mean over the phase, times its \
                        seconds, over its requests.";
         html.push_str(&table(caption, &head, &cells));
+        self.phase_charts(html);
     }
 
     /// The trials of a system that count.

@@ -36,3 +36,27 @@ fn languages_are_compared_within_a_protocol() {
     assert_eq!(lines.len(), 1);
     assert_eq!(lines[0][1..], ["Go, Rust", "1", "0", "1", "0"]);
 }
+
+#[test]
+fn pairs_differ_in_one_of_the_two_only_and_say_the_ratio() {
+    let written = BTreeMap::from([("go-rest", "Go"), ("go-grpc", "Go"), ("rust-grpc", "Rust")]);
+    let spoken = BTreeMap::from([("go-rest", "HTTP/1.1"), ("go-grpc", "gRPC"), ("rust-grpc", "gRPC")]);
+    let mut judgement = crate::report::tests::ranked(&[]);
+    let mut all = vec![
+        comparison("go-rest", "go-grpc", 1.5, true),
+        comparison("go-rest", "rust-grpc", 0.5, true),
+        comparison("go-grpc", "rust-grpc", 1.1, false),
+    ];
+    for pair in &mut all {
+        (pair.result.p, pair.result.ratio.rounds) = (Some(0.01), 7);
+    }
+    judgement.comparisons = all;
+    let same = |labels: BTreeMap<&'static str, &'static str>| move |a: &str, b: &str| labels.get(a) == labels.get(b);
+    let protocols = pairs(&judgement, "w", &spoken, same(written.clone()));
+    assert_eq!(protocols.len(), 1, "{protocols:?}");
+    assert_eq!(protocols[0][0], "HTTP/1.1, gRPC");
+    assert_eq!(protocols[0][2..], ["go-rest / go-grpc", "1.50 × (7 rounds)", "7", "go-grpc is better"]);
+    let languages = pairs(&judgement, "w", &written, same(spoken));
+    assert_eq!(languages.len(), 1, "{languages:?}");
+    assert_eq!(languages[0][5], "not declared");
+}

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use gauge::judgement::judge;
-use gauge::report::{to_csv, to_json};
+use gauge::report::{phases_csv, samples_csv, to_csv, to_json};
 
 use super::{StoreOption, failed, or_code};
-use crate::cli::{UNWRITABLE, print};
+use crate::cli::{BAD_INPUT, UNWRITABLE, print};
 
-/// Writes a campaign of the history into a file: as results.json or results.csv of `gauge run`.
+/// Writes a campaign of the history into a file: as results.json or results.csv of `gauge run`, or as CSV of phases or samples.
 #[derive(clap::Args)]
 pub(crate) struct Export {
     /// Its id, or the first characters of it
@@ -19,6 +19,9 @@ pub(crate) struct Export {
     /// What is written [default: csv for a file whose name ends so, else json]
     #[arg(long, value_enum)]
     format: Option<Format>,
+    /// What a CSV has a line for
+    #[arg(long, value_enum, default_value = "trials")]
+    rows: Rows,
     #[command(flatten)]
     store: StoreOption,
 }
@@ -27,8 +30,18 @@ pub(crate) struct Export {
 enum Format {
     /// All of it, with every histogram; `gauge import` reads it again where it is called results.json
     Json,
-    /// A line for each trial
+    /// A line for each trial, or what --rows says
     Csv,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Rows {
+    /// Each trial
+    Trials,
+    /// Each phase of each trial
+    Phases,
+    /// Each sample of CPU and memory: about two a second
+    Samples,
 }
 
 impl Export {
@@ -40,10 +53,17 @@ impl Export {
         let results = self.store.open()?.load(&self.id).map_err(|error| failed(&error))?.results;
         let is_csv = self.file.extension().is_some_and(|extension| extension == "csv");
         let format = self.format.unwrap_or(if is_csv { Format::Csv } else { Format::Json });
-        let judgement = judge(&results);
-        let text = match format {
-            Format::Json => to_json(&results, &judgement),
-            Format::Csv => to_csv(&results, &judgement),
+        if matches!(format, Format::Json) && self.rows != Rows::Trials {
+            eprintln!(
+                "gauge: JSON has trials, phases and samples in one document: leave out --rows, or write --format csv"
+            );
+            return Err(ExitCode::from(BAD_INPUT));
+        }
+        let text = match (format, self.rows) {
+            (Format::Json, _) => to_json(&results, &judge(&results)),
+            (Format::Csv, Rows::Trials) => to_csv(&results, &judge(&results)),
+            (Format::Csv, Rows::Phases) => phases_csv(&results),
+            (Format::Csv, Rows::Samples) => samples_csv(&results),
         };
         if self.file.as_os_str() == "-" {
             return Ok(print(&text));

@@ -16,6 +16,9 @@ pub(crate) struct List {
     api: Option<String>,
     /// Only this workload
     #[arg(long, value_name = "WORKLOAD")]
+    workload: Option<String>,
+    /// Only this load by name: smoke, short, full, saturation; - is any other
+    #[arg(long, value_name = "MODE")]
     mode: Option<String>,
     /// Only this payload
     #[arg(long)]
@@ -38,7 +41,8 @@ impl List {
     fn lines(self) -> Result<String, ExitCode> {
         let history = self.store.open()?;
         let limit = Some(self.limit);
-        let filter = Filter { campaign: None, api: self.api, mode: self.mode, payload: self.payload, limit };
+        let (api, workload, mode, payload) = (self.api, self.workload, self.mode, self.payload);
+        let filter = Filter { campaign: None, api, workload, mode, payload, limit };
         let groups = history.list(&filter).map_err(|error| failed(&error))?;
         if groups.is_empty() {
             return Ok(format!("{}: no such runs\n", history.target()));
@@ -50,8 +54,8 @@ impl List {
 /// A table of groups.
 pub(super) fn lines(groups: &[Group]) -> String {
     let head = [
-        "id", "started", "campaign", "api", "mode", "payload", "status", "runs", "rate", "mean", "p50", "p95", "p99",
-        "errors",
+        "id", "started", "campaign", "api", "workload", "mode", "payload", "status", "runs", "rate", "mean", "p50",
+        "p95", "p99", "errors",
     ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for group in groups {
@@ -60,6 +64,7 @@ pub(super) fn lines(groups: &[Group]) -> String {
             date(group.started_unix_ms),
             group.name.clone(),
             group.api.clone(),
+            group.workload.clone(),
             group.mode.clone(),
             group.payload.clone().unwrap_or_else(|| "-".to_owned()),
             group.status.clone(),

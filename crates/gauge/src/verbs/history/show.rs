@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use gauge::history::Filter;
 use gauge::judgement::judge;
-use gauge::report::{date, headline};
+use gauge::report::{date, headline, outcome_line, phase_table};
 use gauge::results::TrialState;
 
-use super::{StoreOption, failed, list, or_code};
+use super::{StoreOption, failed, list, or_code, table};
 use crate::cli::print;
 
 /// Shows a campaign of the history: where and of what it was measured, its figures, and what follows from them.
@@ -66,7 +66,17 @@ impl Show {
                 text.push_str(&format!("{}: {}: {why}\n", trial.id, trial.state.name()));
             }
         }
-        text.push_str(&format!("\n{}\n", headline(&judge(results))));
+        let judgement = judge(results);
+        for workload in &results.workloads {
+            let Some((head, rows)) = phase_table(results, &judgement, &workload.name) else { continue };
+            let mut lines = vec![head.into_iter().map(str::to_owned).collect::<Vec<_>>()];
+            lines.extend(rows);
+            text.push_str(&format!("\nphases of {}\n{}", workload.name, table(&lines)));
+        }
+        text.push_str(&format!("\n{}\n", headline(&judgement)));
+        if let Some(line) = outcome_line(&judgement) {
+            text.push_str(&format!("{line}\n"));
+        }
         Ok(text)
     }
 }

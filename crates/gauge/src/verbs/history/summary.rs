@@ -48,17 +48,17 @@ impl Summary {
 fn side_by_side(groups: &[Group]) -> String {
     let mut latest: BTreeMap<(&str, Option<&str>), BTreeMap<&str, &Group>> = BTreeMap::new();
     for group in groups.iter().filter(|group| group.done > 0) {
-        let workload = latest.entry((&group.mode, group.payload.as_deref())).or_default();
+        let workload = latest.entry((&group.workload, group.payload.as_deref())).or_default();
         workload.entry(&group.api).or_insert(group);
     }
     let mut text = String::new();
-    for ((mode, payload), systems) in latest {
+    for ((name, payload), systems) in latest {
         let payload = payload.map_or(String::new(), |payload| format!(", {payload}"));
         let line = |name: &str, of: &dyn Fn(&Group) -> String| {
             [name.to_owned()].into_iter().chain(systems.values().map(|group| of(group))).collect::<Vec<_>>()
         };
         let mut rows = vec![
-            line(&format!("{mode}{payload}"), &|group| group.api.clone()),
+            line(&format!("{name}{payload}"), &|group| group.api.clone()),
             line("campaign", &|group| group.campaign.clone()),
             line("started", &|group| date(group.started_unix_ms)),
             line("runs", &|group| group.done.to_string()),

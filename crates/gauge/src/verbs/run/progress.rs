@@ -1,9 +1,11 @@
 //! How a campaign's progress is shown: a bar on a terminal, a line for each run elsewhere.
 
 use std::io::IsTerminal;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gauge::campaign::events::Events;
+use gauge::campaign::metrics::RunMetrics;
 use gauge::campaign::progress::{Moment, Progress};
 use gauge::history::{self, Recorder};
 use gauge::plan::{Plan, compared};
@@ -36,12 +38,18 @@ pub(super) struct Shown {
     done: usize,
     recorder: Option<Recorder>,
     events: Option<Events>,
+    metrics: Option<Arc<RunMetrics>>,
     /// Why the history does not have it all.
     unstored: Option<String>,
 }
 
 impl Shown {
-    pub(super) fn new(plan: &Plan, recorder: Option<Recorder>, events: Option<Events>) -> Self {
+    pub(super) fn new(
+        plan: &Plan,
+        recorder: Option<Recorder>,
+        events: Option<Events>,
+        metrics: Option<Arc<RunMetrics>>,
+    ) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(0);
             if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}") {
@@ -51,9 +59,18 @@ impl Shown {
             bar
         });
         let compared = compared(&plan.systems).count();
-        let what = if plan.systems.iter().any(|system| system.service().is_some()) { "services" } else { "gateways" };
-        let shown =
-            Shown { bar, begun: Instant::now(), turns: 0, before: 0, done: 0, recorder, events, unstored: None };
+        let what = plan.subject().many();
+        let shown = Shown {
+            bar,
+            begun: Instant::now(),
+            turns: 0,
+            before: 0,
+            done: 0,
+            recorder,
+            events,
+            metrics,
+            unstored: None,
+        };
         shown.say(&format!("{}: {compared} {what}, {} rounds", plan.name, plan.repeats));
         shown
     }
@@ -107,6 +124,13 @@ impl Shown {
         }
     }
 
+    /// Tells whoever scrapes.
+    fn metric(&self, what: impl FnOnce(&RunMetrics)) {
+        if let Some(metrics) = &self.metrics {
+            what(metrics);
+        }
+    }
+
     /// As the turns so far took; nothing before there was one.
     fn left(&self) -> Option<Duration> {
         let now = self.done.checked_sub(self.before).filter(|now| *now > 0)?;
@@ -132,6 +156,7 @@ fn words(time: Duration) -> String {
 
 impl Progress for Shown {
     fn begun(&mut self, results: &Results) {
+        self.metric(|metrics| metrics.begun(results));
         self.event(|events| events.begun(results, &history::id(results)));
         self.record(|recorder| recorder.begin(results));
     }
@@ -144,10 +169,12 @@ impl Progress for Shown {
             }
         }
         self.event(|events| events.ended(results));
+        self.metric(RunMetrics::ended);
     }
 
     fn planned(&mut self, turns: usize, done: usize) {
         self.event(|events| events.planned(turns, done));
+        self.metric(|metrics| metrics.planned(turns, done));
         (self.turns, self.before, self.done, self.begun) = (turns, done, done, Instant::now());
         if let Some(bar) = &self.bar {
             bar.set_length(turns as u64);
@@ -188,6 +215,7 @@ impl Progress for Shown {
 
     fn state(&mut self, run: &Trial) {
         self.event(|events| events.trial(run));
+        self.metric(|metrics| metrics.trial(run));
         self.record(|recorder| recorder.trial(run));
         let place = format!("round {}, {}, {}", run.round, run.system, run.workload);
         match &run.state {
@@ -225,10 +253,12 @@ impl Progress for Shown {
 
     fn moment(&mut self, moment: &Moment) {
         self.event(|events| events.moment(moment));
+        self.metric(|metrics| metrics.moment(moment));
     }
 
     fn searching(&mut self, run: &str, rate: f64) {
         self.event(|events| events.step("searching", &format!("{run}: {rate:.0}/s")));
+        self.metric(|metrics| metrics.searching(run, rate));
         match &self.bar {
             Some(bar) => bar.set_message(self.with_time(&format!("{run}: {rate:.0}/s"))),
             None => self.say(&format!("{run}: trying {rate:.0}/s")),
@@ -239,6 +269,7 @@ impl Progress for Shown {
         self.done += 1;
         let (turns, done) = (self.turns, self.done);
         self.event(|events| events.planned(turns, done));
+        self.metric(|metrics| metrics.planned(turns, done));
         if let Some(bar) = &self.bar {
             bar.set_position(self.done as u64);
         }
