@@ -311,11 +311,8 @@ fn one_place_to_run_is_chosen() {
         ("{hosts: []}", "no host has the role `gateway`"),
         ("{hosts: [{role: gateway, address: -x}]}", "the address `-x` is neither"),
         (
-            &format!(
-                "{{hosts: [{}{{role: gateway, address: 10.0.0.5}}]}}",
-                "{role: generator, address: g}, ".repeat(2)
-            )
-            .as_str(),
+            format!("{{hosts: [{}{{role: gateway, address: 10.0.0.5}}]}}", "{role: generator, address: g}, ".repeat(2))
+                .as_str(),
             "workload `w`: a load of 1 users cannot be spread over 2 generators",
         ),
     ] {
