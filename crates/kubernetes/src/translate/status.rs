@@ -73,7 +73,7 @@ pub(super) fn values(conditions: &[Condition], generation: i64) -> Value {
 
 impl StatusPatch {
     /// The parents of `own` in the list as it was seen: the list is one value to the server, so what other controllers wrote stays, and stays where it is.
-    /// Two controllers that each put their own first would write for ever.
+    /// Two controllers that each put their own first would write without end.
     fn among_others(&self, own: Value) -> Value {
         let Value::Array(mut own) = own else { return own };
         let mut all = Vec::new();
