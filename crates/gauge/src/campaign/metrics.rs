@@ -15,7 +15,6 @@ use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
 
 use super::progress::{Moment, PartMoment};
-use crate::history;
 use crate::results::report::Errors;
 use crate::results::{Planned, Results, Trial, TrialState, WorkloadPlan};
 
@@ -102,7 +101,7 @@ impl RunMetrics {
     /// The campaign begins, or goes on.
     pub fn begun(&self, results: &Results) {
         self.with(|state| {
-            state.campaign = Some((history::id(results), results.name.clone(), results.gauge.clone()));
+            state.campaign = Some((super::id(results), results.name.clone(), results.gauge.clone()));
             state.systems = results.systems.iter().map(|system| system.name.clone()).collect();
             state.workloads = results.workloads.clone();
             state.rounds = results.rounds;

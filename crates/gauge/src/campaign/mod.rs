@@ -11,6 +11,7 @@ mod environment;
 pub mod events;
 mod fleet;
 mod generate;
+mod id;
 mod inputs;
 mod lane;
 mod life;
@@ -47,6 +48,7 @@ use turn::Repeated;
 use crate::results::{
     self, ConfigurationFile, Conformance, Results, Role, SystemState, Trial, TrialState, WorkloadPlan,
 };
+pub use id::id;
 pub use store::{Store, StoreError, has_begun};
 
 /// How a campaign is run; none of it changes what is measured.

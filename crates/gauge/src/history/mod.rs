@@ -25,7 +25,6 @@ pub use cleanup::{Cleanup, Removed};
 pub use read::{Figures, Filter, Group, Overview, STORED, StoredCampaign, figure_words, stored};
 pub use recorder::Recorder;
 pub use target::{Target, TargetError};
-pub use write::id;
 
 use target::Kind;
 

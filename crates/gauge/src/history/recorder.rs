@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::write::{Origin, id, put, put_trial};
+use super::write::{Origin, put, put_trial};
 use super::{History, HistoryError, Target};
+use crate::campaign::id;
 use crate::deploy::registry::Program;
 use crate::results::{Results, Trial};
 

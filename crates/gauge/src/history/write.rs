@@ -6,7 +6,7 @@ use sqlx::query::Query;
 use sqlx::{Any, AnyConnection, AssertSqlSafe, Row};
 
 use super::{History, HistoryError, Outcome, content, is_sqlite};
-use crate::deploy::fingerprint;
+use crate::campaign::id;
 use crate::deploy::registry::Program;
 use crate::judgement::used_in_phase;
 use crate::results::Report;
@@ -90,15 +90,6 @@ fn bind<'q>(query: Query<'q, Any, sqlx::any::AnyArguments>, value: Value) -> Que
         Value::Whole(number) => query.bind(number),
         Value::Real(number) => query.bind(number),
     }
-}
-
-/// Names a campaign in every history: the same whenever and from wherever it is stored.
-pub fn id(results: &Results) -> String {
-    let host = results.environment.host.as_deref().unwrap_or_default();
-    let text = format!("{}\n{}\n{host}\n{}", results.name, results.started_unix_ms, results.evaluation);
-    // Reading from memory does not fail.
-    let sum = fingerprint(text.as_bytes()).unwrap_or_default();
-    sum.rsplit(' ').next().unwrap_or_default().chars().take(12).collect()
 }
 
 /// Who writes a campaign, and where its files are.

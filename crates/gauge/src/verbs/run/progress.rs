@@ -4,10 +4,11 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gauge::campaign;
 use gauge::campaign::events::Events;
 use gauge::campaign::metrics::RunMetrics;
 use gauge::campaign::progress::{Moment, Progress};
-use gauge::history::{self, Recorder};
+use gauge::history::Recorder;
 use gauge::plan::{Plan, compared};
 use gauge::results::{Results, Trial, TrialState};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -157,7 +158,7 @@ fn words(time: Duration) -> String {
 impl Progress for Shown {
     fn begun(&mut self, results: &Results) {
         self.metric(|metrics| metrics.begun(results));
-        self.event(|events| events.begun(results, &history::id(results)));
+        self.event(|events| events.begun(results, &campaign::id(results)));
         self.record(|recorder| recorder.begin(results));
     }
 
