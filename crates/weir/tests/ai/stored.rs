@@ -636,7 +636,8 @@ fn over_http2_too() {
     let spoken = speak("chat");
     assert!(spoken.is_whole && spoken.body.len() == 256 * 1024, "{}", spoken.body.len());
     let cut = speak("cut");
-    assert!(cut.status == 200 && !cut.is_whole, "{}", cut.body.len());
+    // The reset of a stream may arrive before its content does, so that nothing has been sent yet.
+    assert!(cut.status == 502 || (cut.status == 200 && !cut.is_whole), "{} {}", cut.status, cut.text());
     let form = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\nRIFF\r\n\
                 --b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nchat\r\n--b--\r\n";
     let fields = [("Content-Type", "multipart/form-data; boundary=b")];
