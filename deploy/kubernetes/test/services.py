@@ -173,7 +173,9 @@ def main():
             replica.end()
     for replica in replicas:
         # 403: a right that the chart does not give.
-        refused = [line for line in replica.log.read_text().splitlines() if "responded with 403" in line or "ERROR" in line]
+        refused = [
+            line for line in replica.log.read_text().splitlines() if "responded with 403" in line or "ERROR" in line
+        ]
         assert not refused, refused[:5]
 
 
