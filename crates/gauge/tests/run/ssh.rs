@@ -130,7 +130,7 @@ fn a_load_for_fewer_users_than_generators_is_refused() {
     let hosts: Vec<String> = ["generator", "generator", "gateway"].iter().map(|role| server.host(role)).collect();
     campaign.rewrite(&format!("{evaluation}deploy: {{hosts: [{}]}}\n", hosts.join(", ")));
     let finished = campaign.run(&[]);
-    assert_eq!(finished.code, 69, "{}", finished.text());
+    assert_eq!(finished.code, 64, "{}", finished.text());
     assert!(finished.stderr.contains("cannot be spread over 2 generators"), "{}", finished.text());
     server.nothing_runs();
 }
