@@ -68,6 +68,17 @@ const NAMES: [&str; 57] = [
     "password",
     "pwd",
 ];
+/// For each length the names of it, a bit for each: of most parameters the length alone says that they are none of these.
+const OF_LENGTH: [u64; 32] = {
+    assert!(NAMES.len() <= 64);
+    let mut all = [0; 32];
+    let mut at = 0;
+    while at < NAMES.len() {
+        all[NAMES[at].len()] |= 1 << at;
+        at += 1;
+    }
+    all
+};
 /// Stands for a value; its length is not kept.
 const BLANK: &[u8] = b"[redacted]";
 
@@ -77,7 +88,14 @@ pub fn is_secret(pair: &[u8]) -> bool {
     if name.iter().any(|byte| matches!(byte, b'%' | b'+')) {
         return NAMES.iter().any(|secret| decoded(name).eq(secret.bytes()));
     }
-    NAMES.iter().any(|secret| name.eq_ignore_ascii_case(secret.as_bytes()))
+    let mut left = OF_LENGTH.get(name.len()).copied().unwrap_or(0);
+    while left != 0 {
+        if name.eq_ignore_ascii_case(NAMES[left.trailing_zeros() as usize].as_bytes()) {
+            return true;
+        }
+        left &= left - 1;
+    }
+    false
 }
 
 /// A name as servers read it, in lower case. What is no escape stands for itself.

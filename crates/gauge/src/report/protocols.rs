@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::measures::{self, Measure};
 use super::rankings::BY;
 use super::view::{interval, shown, times, title};
-use crate::criterion::CRITERIA;
+use crate::criterion::{CRITERIA, Criterion};
 use crate::results::{Comparison, Judgement, Results};
 
 const COUNTS: [&str; 6] = [
@@ -106,12 +106,7 @@ fn pairs(
     let percentile = judgement.rows.iter().find(|row| row.workload == workload).and_then(|row| row.percentile);
     let mut lines = Vec::new();
     for criterion in CRITERIA.iter().filter(|criterion| BY.contains(&criterion.name)) {
-        let own = |pair: &&Comparison| pair.workload.as_deref() == Some(workload) && pair.criterion == criterion.name;
-        for pair in judgement.comparisons.iter().filter(own) {
-            let (Some(a), Some(b)) = (labels.get(pair.a.as_str()), labels.get(pair.b.as_str())) else { continue };
-            if a == b || !comparable(&pair.a, &pair.b) {
-                continue;
-            }
+        for (pair, a, b) in unlike(judgement, workload, criterion, labels, &comparable) {
             lines.push(vec![
                 format!("{a}, {b}"),
                 title(criterion, percentile),
@@ -127,6 +122,22 @@ fn pairs(
         }
     }
     lines
+}
+
+/// The comparisons by a criterion of systems with different labels, with the label of each.
+fn unlike<'j, 'l>(
+    judgement: &'j Judgement,
+    workload: &'j str,
+    criterion: &'j Criterion,
+    labels: &'j BTreeMap<&str, &'l str>,
+    comparable: &'j impl Fn(&str, &str) -> bool,
+) -> impl Iterator<Item = (&'j Comparison, &'l str, &'l str)> {
+    let own = judgement
+        .comparisons
+        .iter()
+        .filter(move |pair| pair.workload.as_deref() == Some(workload) && pair.criterion == criterion.name);
+    own.filter_map(|pair| Some((pair, *labels.get(pair.a.as_str())?, *labels.get(pair.b.as_str())?)))
+        .filter(|(pair, a, b)| a != b && comparable(&pair.a, &pair.b))
 }
 
 /// The language of each system, where the evaluation says it.
@@ -155,17 +166,11 @@ fn between(
     for criterion in CRITERIA {
         // Pairs, and how often the first and the second was better, by the labels in the order of their names.
         let mut counts: BTreeMap<(&str, &str), [u32; 3]> = BTreeMap::new();
-        let own = |pair: &&Comparison| pair.workload.as_deref() == Some(workload) && pair.criterion == criterion.name;
-        for pair in judgement.comparisons.iter().filter(own) {
-            let label = |system: &str| labels.get(system).copied();
-            let (Some(a), Some(b)) = (label(&pair.a), label(&pair.b)) else { continue };
-            if a == b || !comparable(&pair.a, &pair.b) {
-                continue;
-            }
+        for (pair, a, b) in unlike(judgement, workload, criterion, labels, &comparable) {
             let both = (a.min(b), a.max(b));
             let [pairs, first, second] = counts.entry(both).or_default();
             *pairs += 1;
-            match pair.better().and_then(label) {
+            match pair.better().and_then(|better| labels.get(better).copied()) {
                 Some(better) if better == both.0 => *first += 1,
                 Some(_) => *second += 1,
                 None => {}

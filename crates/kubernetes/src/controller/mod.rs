@@ -9,8 +9,10 @@ mod write;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -110,12 +112,14 @@ pub async fn run(client: Client, settings: Settings, lease: Option<LeaseSettings
     }
 }
 
+type InForce = (Arc<Value>, Arc<BTreeMap<String, Vec<u8>>>);
+
 #[derive(Default)]
 struct State {
     cluster: Cluster,
     allocations: Allocations,
-    /// What is in force, without its statuses.
-    last: Option<Translation>,
+    /// What is in force: document and files.
+    last: Option<InForce>,
     /// Statuses of routes were written since they were last looked at.
     has_new_statuses: bool,
     retry: Retry,
@@ -148,10 +152,10 @@ impl State {
         let mut refusals = Refusals::default();
         loop {
             let mut next = translate::translate_without(&self.cluster, settings, &mut self.allocations, &refusals);
-            let same =
-                self.last.as_ref().is_some_and(|last| last.document == next.document && last.files == next.files);
-            if same {
-                gateway.set_endpoints(next.endpoints.clone());
+            let is_same =
+                self.last.as_ref().is_some_and(|(document, files)| (document, files) == (&next.document, &next.files));
+            if is_same {
+                gateway.set_endpoints(std::mem::take(&mut next.endpoints));
             } else if let Err(why) = gateway.apply(&next).await {
                 if take_in(&mut refusals, &why) {
                     continue;
@@ -164,7 +168,7 @@ impl State {
                 return;
             }
             writer.write(std::mem::take(&mut next.statuses), std::mem::take(&mut next.services));
-            self.last = Some(next);
+            self.last = Some((next.document, next.files));
             self.has_new_statuses = false;
             self.retry.after(refusals.binds.is_empty());
             return;

@@ -287,6 +287,14 @@ fn record_refusal(
 ) {
     worker.metrics.not_served(error.reason);
     worker.snapshot.borrow().unmatched.record(record);
+    let fault = error.reason.fault();
+    let mut failures = worker.failures.borrow_mut();
+    let is_noted = failures.wants(fault, clock::now_ns());
+    let mut log = worker.log.borrow_mut();
+    let is_logged = log.as_mut().is_some_and(|writer| writer.wants(record.status, None, 0));
+    if !is_noted && !is_logged {
+        return;
+    }
     let line = Line {
         time_ms: clock::unix_ms(),
         client: client.address,
@@ -303,14 +311,11 @@ fn record_refusal(
         proxied: client.proxied.as_deref(),
         ..Line::default()
     };
-    if let Some(writer) = &mut *worker.log.borrow_mut()
-        && writer.wants(record.status, None, 0)
-    {
+    if let Some(writer) = log.as_mut().filter(|_| is_logged) {
         writer.line(&line);
     }
-    let mut failures = worker.failures.borrow_mut();
-    if failures.wants(error.reason.fault(), clock::now_ns()) {
-        failures.note(error.reason.fault(), &line);
+    if is_noted {
+        failures.note(fault, &line);
     }
 }
 

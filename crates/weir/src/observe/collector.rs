@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::config;
 use crate::upstream::Resolver;
-use crate::upstream::client::Kept;
+use crate::upstream::client::PersistentConnection;
 
 /// Bytes of a response.
 const RESPONSE: usize = 64 * 1024;
@@ -23,7 +23,7 @@ pub(super) struct Collector {
     pub(super) spec: config::Collector,
     resolver: Resolver,
     /// Calls follow each other.
-    connection: Mutex<Kept>,
+    connection: Mutex<PersistentConnection>,
 }
 
 /// Why a call failed.

@@ -1,12 +1,15 @@
 //! A new configuration for a running process: read, checked, compared, put in force whole; or not at all.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod admin;
+mod changes;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
-use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
+
+use changes::changes;
 
 use super::ServeError;
 use super::history::History;
@@ -14,36 +17,22 @@ use super::listeners::{Change, Listeners};
 use super::managed::{Made, Managed, Refusal};
 use super::process::announce;
 use super::self_signed::SelfSigned;
-use super::state;
-use crate::admin::difference::{Difference, difference};
-use crate::admin::{Cachez, Control, Later, Load, ProcessState, ReloadError, Reloaded};
-use crate::config::{self, Budget, CacheId, CacheStore, Config, Limit, LimitTiers, LoadError, Loaded, Mode};
-use crate::exchange::cached::explain::{self, CacheAnswer, CacheQuestion};
-use crate::observe::Metrics;
+use crate::admin::{ReloadError, Reloaded};
+use crate::config::{self, Config, LoadError, Loaded, Mode};
 use crate::policy::ai::AiState;
 use crate::policy::auth::Authenticators;
 use crate::policy::cache::Cache;
-use crate::policy::cache::purge::{Purge, PurgeError, Target};
-use crate::policy::cache::purges::Ticket;
-use crate::policy::cache::remote;
-use crate::policy::limit::{BadQuestion, Limits, Question};
+use crate::policy::limit::Limits;
 use crate::redis::Redis;
-use crate::route::explain::{Explanation, Request, explain as explain_route};
-use crate::route::{Table, describe};
+use crate::route::Table;
 use crate::runtime::fingerprint::Fingerprint;
 use crate::runtime::lock::lock;
-use crate::upstream::{
-    ActError, DrainedTarget, Resolved, Resolver, TargetAction, TargetCondition, UpstreamSnapshot, Upstreams,
-};
-use crate::worker::Worker;
+use crate::upstream::{Resolved, Resolver, Upstreams};
 use crate::worker::shared::{Message, Shared};
-use crate::worker::snapshot::{Generation, Snapshot};
+use crate::worker::snapshot::Generation;
 
 /// How long a start or a reload waits for names to be resolved; slower ones are resolved while requests are served.
 const RESOLVE: Duration = Duration::from_secs(2);
-
-/// How long somebody who looks at the console waits for a worker.
-const WORKER: Duration = Duration::from_secs(5);
 
 /// Where the configuration comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,38 +107,6 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Has the first worker write a purge to Redis.
-    fn publish(
-        &self,
-        id: CacheId,
-        target: Target,
-        ticket: Ticket,
-    ) -> tokio::sync::oneshot::Receiver<Result<(), String>> {
-        self.on_worker(async move |snapshot| {
-            let result = match (snapshot.remotes.get(id.0), snapshot.generation.caches.get(id.0)) {
-                (Some(Some(remote)), Some(cache)) => remote::publish(remote, cache, &target, ticket).await,
-                _ => Ok(()),
-            };
-            result.map_err(|failure| failure.to_string())
-        })
-    }
-
-    /// Has the first worker do what needs its connections.
-    fn on_worker<T: Send + 'static>(
-        &self,
-        job: impl AsyncFnOnce(Rc<Snapshot>) -> T + Send + 'static,
-    ) -> tokio::sync::oneshot::Receiver<T> {
-        let (sender, receiver) = tokio::sync::oneshot::channel();
-        let job = move |worker: &Worker| {
-            let snapshot = worker.snapshot.borrow().clone();
-            tokio::task::spawn_local(async move {
-                let _ = sender.send(job(snapshot).await);
-            });
-        };
-        let _ = self.shared.workers()[0].tell(Message::Run(Box::new(job)));
-        receiver
-    }
-
     /// A controller for a process that just started.
     pub fn new(
         source: Source,
@@ -429,281 +386,4 @@ fn listener_tables(config: &Config) -> Vec<(Arc<str>, Table)> {
     let names: BTreeSet<&Arc<str>> = config.routes.iter().filter_map(|route| route.matcher.listener.as_ref()).collect();
     let table = |name: &Arc<str>| Table::of_listener(&config.routes, Some(name), config.mode == Mode::Managed);
     names.into_iter().map(|name| (name.clone(), table(name))).collect()
-}
-
-/// What differs, a line for each; what only a restart can change says so.
-fn changes(before: &Config, after: &Config) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut restart = |what: &str, differs: bool| {
-        if differs {
-            lines.push(format!("{what} changed: takes effect at the next start"));
-        }
-    };
-    restart("admin", before.admin != after.admin);
-    restart("workers", before.workers != after.workers);
-    restart("takeover", before.takeover != after.takeover);
-    restart("access_log", before.access_log != after.access_log);
-    restart("telemetry", before.telemetry != after.telemetry);
-    fn named<'a, T>(list: &'a [T], name: impl Fn(&T) -> &str + 'a) -> Vec<(&'a T, String)> {
-        list.iter().map(|item| (item, name(item).to_owned())).collect()
-    }
-    /// Of several with one name the first counts. A map, because there may be thousands.
-    fn by_name<'l, T>(list: &'l [(&'l T, String)]) -> HashMap<&'l str, &'l T> {
-        list.iter().rev().map(|(item, name)| (&**name, *item)).collect()
-    }
-    fn compare<T: PartialEq>(lines: &mut Vec<String>, what: &str, before: &[(&T, String)], after: &[(&T, String)]) {
-        let (old, new) = (by_name(before), by_name(after));
-        for (item, name) in after {
-            match old.get(&**name) {
-                None => lines.push(format!("{what} {name} added")),
-                Some(known) if known != item => lines.push(format!("{what} {name} changed")),
-                Some(_) => {}
-            }
-        }
-        for (_, name) in before {
-            if !new.contains_key(&**name) {
-                lines.push(format!("{what} {name} removed"));
-            }
-        }
-    }
-    /// Windows of different tiers may have one name.
-    fn limit(name: &str, tiers: &LimitTiers) -> String {
-        match tiers {
-            LimitTiers::Only(tier) => format!("{name} of tier {tier}"),
-            LimitTiers::All | LimitTiers::Except(_) => name.to_owned(),
-        }
-    }
-    fn limits(list: &[Limit]) -> Vec<(&Limit, String)> {
-        list.iter().map(|one| (one, limit(&one.name, &one.tiers))).collect()
-    }
-    fn budgets(list: &[Budget]) -> Vec<(&Budget, String)> {
-        list.iter().map(|one| (one, limit(&one.name, &one.tiers))).collect()
-    }
-    compare(
-        &mut lines,
-        "route",
-        &named(&before.routes, |route| &route.name),
-        &named(&after.routes, |route| &route.name),
-    );
-    compare(
-        &mut lines,
-        "upstream",
-        &named(&before.upstreams, |upstream| &upstream.name),
-        &named(&after.upstreams, |upstream| &upstream.name),
-    );
-    compare(&mut lines, "auth", &named(&before.auth, |one| &one.name), &named(&after.auth, |one| &one.name));
-    compare(&mut lines, "limit", &limits(&before.limits), &limits(&after.limits));
-    compare(&mut lines, "limit", &budgets(&before.budgets), &budgets(&after.budgets));
-    compare(
-        &mut lines,
-        "cache",
-        &named(&before.caches, |cache| &cache.name),
-        &named(&after.caches, |cache| &cache.name),
-    );
-    if before.gateway_auth != after.gateway_auth {
-        lines.push("defaults.auth changed".into());
-    }
-    if before.console != after.console {
-        lines.push("console changed".into());
-    }
-    if before.redis != after.redis {
-        lines.push("redis changed".into());
-    }
-    if before.server != after.server {
-        lines.push("server changed".into());
-    }
-    if before.trusted_proxies != after.trusted_proxies {
-        lines.push("trusted_proxies changed".into());
-    }
-    if before.untrusted_headers != after.untrusted_headers {
-        lines.push("untrusted_headers changed".into());
-    }
-    if before.request_id != after.request_id {
-        lines.push("request_id changed".into());
-    }
-    lines
-}
-
-impl Control for Controller {
-    fn metrics(&self) -> &Metrics {
-        self.shared.metrics()
-    }
-
-    fn upstreams(&self) -> Vec<UpstreamSnapshot> {
-        self.shared.generation().upstreams.snapshot()
-    }
-
-    fn act_on_target(&self, upstream: &str, target: &str, action: TargetAction) -> Result<TargetCondition, ActError> {
-        self.shared.generation().upstreams.act(upstream, target, action)
-    }
-
-    fn drained(&self) -> Vec<DrainedTarget> {
-        self.shared.generation().upstreams.drained()
-    }
-
-    fn redis(&self) -> Option<Arc<Redis>> {
-        self.shared.generation().redis.clone()
-    }
-
-    fn routes(&self) -> serde_json::Value {
-        serde_json::to_value(describe(&self.shared.generation().config)).unwrap_or_default()
-    }
-
-    fn explain_route(&self, mut request: Request) -> Later<'_, Option<Explanation>> {
-        let generation = self.shared.generation();
-        // Each of thousands of routes is looked at: the thread of signals and health checks must not wait for that.
-        let explained = tokio::task::spawn_blocking(move || {
-            let listener = request.listener.get_or_insert_default().clone();
-            explain_route(&generation.config, generation.named_table(&listener), &request)
-        });
-        Box::pin(async { explained.await.ok() })
-    }
-
-    fn authenticators(&self) -> Later<'_, serde_json::Value> {
-        let generation = self.shared.generation();
-        // A store may list a hundred thousand keys.
-        let described = tokio::task::spawn_blocking(move || generation.auth.describe(&generation.config));
-        Box::pin(async { described.await.unwrap_or_default() })
-    }
-
-    fn judge_token(&self, token: String) -> Later<'_, Option<serde_json::Value>> {
-        let judged = self
-            .on_worker(async move |snapshot| snapshot.auth.judge(&snapshot.generation.config, token.as_bytes()).await);
-        Box::pin(async { tokio::time::timeout(WORKER, judged).await.ok()?.ok() })
-    }
-
-    fn look_up_cached(&self, question: CacheQuestion) -> Later<'_, Option<Result<serde_json::Value, String>>> {
-        let found = self.on_worker(async move |snapshot| {
-            let found = explain::explain(&snapshot, &question).await;
-            found.map(|found| (found, snapshot.generation.clone()))
-        });
-        Box::pin(async {
-            let (CacheAnswer { mut value, place }, generation) =
-                match tokio::time::timeout(WORKER, found).await.ok()?.ok()? {
-                    Ok(found) => found,
-                    Err(wrong) => return Some(Err(wrong)),
-                };
-            if let Some((id, url)) = place {
-                let listed = tokio::task::spawn_blocking(move || explain::variants(&generation.caches[id.0], &url));
-                value["variants"] = listed.await.unwrap_or_default();
-            }
-            Some(Ok(value))
-        })
-    }
-
-    fn config_yaml(&self) -> String {
-        lock(&self.file).to_yaml_without_secrets()
-    }
-
-    fn difference(&self) -> Later<'_, Result<Difference, ReloadError>> {
-        Box::pin(async {
-            if !matches!(self.source, Source::File(_)) {
-                return Err(ReloadError::NoFile("There is no configuration file to compare with.".into()));
-            }
-            let (source, in_force) = (self.source.clone(), lock(&self.file).clone());
-            // Files are read and long texts compared.
-            let compared = tokio::task::spawn_blocking(move || {
-                let file = source.read().map_err(refused)?.file;
-                let (before, after) = (in_force.to_yaml_without_secrets(), file.to_yaml_without_secrets());
-                let differs_in_secrets = before == after && in_force.to_yaml() != file.to_yaml();
-                Ok(Difference { lines: difference(&before, &after), differs_in_secrets })
-            });
-            compared.await.unwrap_or_else(|_| Err(ReloadError::Failed("The gateway is stopping.".into())))
-        })
-    }
-
-    fn cachez(&self) -> Option<Cachez> {
-        self.shared.cachez()
-    }
-
-    fn purge(&self, purge: Purge) -> Pin<Box<dyn Future<Output = Result<u64, PurgeError>> + Send + '_>> {
-        Box::pin(async move {
-            let generation = self.shared.generation();
-            let is_named = |cache: &Arc<Cache>| purge.cache.as_deref().is_none_or(|name| *cache.settings.name == *name);
-            let caches: Vec<_> = generation.caches.iter().enumerate().filter(|(_, cache)| is_named(cache)).collect();
-            if caches.is_empty() {
-                let names: Vec<&str> = generation.caches.iter().map(|cache| &*cache.settings.name).collect();
-                return Err(PurgeError::Invalid(match &purge.cache {
-                    Some(name) => format!("there is no cache `{name}`; there is: {}", names.join(", ")),
-                    None => "there is no cache".to_owned(),
-                }));
-            }
-            let target = Target { which: purge.which, soft: purge.soft };
-            let chosen = caches.iter().map(|(_, cache)| cache.chosen(&target.which).map(Arc::new));
-            let chosen = chosen.collect::<Result<Vec<_>, _>>().map_err(PurgeError::Invalid)?;
-            let mut purged = 0;
-            let mut written = Vec::new();
-            for ((id, cache), chosen) in caches.into_iter().zip(chosen) {
-                if cache.settings.stores.contains(&CacheStore::Redis) {
-                    // Before memory is looked through: it is filled from there.
-                    let ticket = cache.state.purges.note(&target, chosen.clone());
-                    written.push((cache, self.publish(CacheId(id), target.clone(), ticket)));
-                }
-                purged += cache.take_out(&chosen, target.soft);
-            }
-            let mut failures = Vec::new();
-            for (cache, result) in written {
-                if let Err(why) = result.await.unwrap_or_else(|_| Err("the gateway is stopping".to_owned())) {
-                    failures.push(format!("cache `{}`: {why}", cache.settings.name));
-                }
-            }
-            if failures.is_empty() {
-                return Ok(purged);
-            }
-            Err(PurgeError::NotShared(format!(
-                "{purged} responses were purged in this process, but Redis did not take the purge ({}): other gateways may go on serving them; this process tries again every second while it runs",
-                failures.join("; ")
-            )))
-        })
-    }
-
-    fn limits(
-        &self,
-        question: Question,
-    ) -> Pin<Box<dyn Future<Output = Result<serde_json::Value, BadQuestion>> + Send + '_>> {
-        Box::pin(async move {
-            let limits = self.shared.generation().limits.clone();
-            let mut answer = limits.explain(&question)?;
-            limits.explain_remote(&*self.shared, &question, &mut answer).await;
-            Ok(answer)
-        })
-    }
-
-    fn reset_limits(
-        &self,
-        question: Question,
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<String>, BadQuestion>> + Send + '_>> {
-        Box::pin(async move {
-            let limits = self.shared.generation().limits.clone();
-            let mut names = limits.reset(&question)?;
-            limits.reset_remote(&*self.shared, &question, &mut names).await?;
-            Ok(names)
-        })
-    }
-
-    fn is_ready(&self) -> bool {
-        self.shared.is_ready()
-    }
-
-    fn console(&self) -> config::Console {
-        self.shared.generation().config.console.clone()
-    }
-
-    fn load(&self) -> Load {
-        let in_flight = self.shared.generation().upstreams.in_flight();
-        Load { connections: self.shared.connections(), in_flight }
-    }
-
-    fn process_state(&self) -> ProcessState {
-        ProcessState {
-            file: self.watched().map(|path| path.display().to_string()),
-            listeners: self.listeners().urls(),
-            reloads: self.history.events(),
-            ..state::of(&self.shared)
-        }
-    }
-
-    fn reload(&self) -> Pin<Box<dyn Future<Output = Result<Reloaded, ReloadError>> + Send + '_>> {
-        Box::pin(Controller::reload(self, "requested over the admin listener"))
-    }
 }

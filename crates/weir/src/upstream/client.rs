@@ -39,7 +39,7 @@ pub async fn send(
     resolver: &Resolver,
     limit: usize,
 ) -> Result<Reply, String> {
-    let response = Kept::default().send(request, tls, resolver, limit, None).await?;
+    let response = PersistentConnection::default().send(request, tls, resolver, limit, None).await?;
     let body = response.body.map_err(|problem| format!("{}: {problem}", response.shown))?;
     Ok(Reply { head: response.head, body })
 }
@@ -56,9 +56,9 @@ pub struct Response {
 
 /// A connection to one peer that is kept from one request to the next, for as long as the peer keeps it.
 #[derive(Default)]
-pub struct Kept(Option<Connection>);
+pub struct PersistentConnection(Option<Connection>);
 
-impl Kept {
+impl PersistentConnection {
     /// As [`send`], until a deadline at the latest. A request that gets no response on a connection that was kept is sent once more, on a new one:
     /// the peer may have closed it at the same moment. So it has to be one that may arrive twice. All requests go to one peer; if the future is
     /// dropped, the connection is closed.

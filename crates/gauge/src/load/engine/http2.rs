@@ -231,7 +231,8 @@ impl Transport for Http2 {
         let number = pacer.slots[slot as usize].operation;
         let generation = self.generations[slot as usize].wrapping_add(1);
         self.generations[slot as usize] = generation;
-        let since = clock::now();
+        // What making a message takes is counted for calls of gRPC only.
+        let since = operation.grpc.is_some().then(clock::now);
         let values = pacer.draw(slot);
         let head = self.heads[number].clone().unwrap_or_else(|| Head::new(operation, authority, values));
         let made = body_of(operation, values).and_then(|body| Ok((body, self.more(pacer, slot, operation)?)));
@@ -243,7 +244,7 @@ impl Transport for Http2 {
                 return;
             }
         };
-        if operation.grpc.is_some() {
+        if let Some(since) = since {
             pacer.made(slot, since);
         }
         let bodies = body.iter().chain(&more).map(Bytes::len).sum::<usize>() as u64;
