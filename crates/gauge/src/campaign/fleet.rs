@@ -122,7 +122,7 @@ pub(super) fn open(
         Deploy::Hosts(hosts) if !done => {
             let fleet = Fleet::new(hosts, None);
             let fleet = fleet.map_err(|problems| CampaignError::Backend(problems.join("; ")))?;
-            opening.fleet(&fleet, here, false)
+            opening.fleet(&fleet, here, false, progress)
         }
         Deploy::Terraform(terraform) if !done => {
             let mut say = |line: &str| progress.machines(line);
@@ -131,7 +131,7 @@ pub(super) fn open(
                 MachinesError::Stopped => CampaignError::Stopped,
                 error => CampaignError::Machines(error),
             })?;
-            opening.fleet(&fleet, here, true)
+            opening.fleet(&fleet, here, true, progress)
         }
         Deploy::Local | Deploy::Hosts(_) | Deploy::Terraform(_) => {
             let systems = Local::new(&options.gauge, &store.path("systems"), &store.path("logs"))?;
@@ -160,29 +160,48 @@ impl Opening<'_> {
         }
     }
 
-    fn fleet(&self, fleet: &Fleet, here: Local, fresh: bool) -> Result<Opened, CampaignError> {
+    fn fleet(
+        &self,
+        fleet: &Fleet,
+        here: Local,
+        fresh: bool,
+        progress: &mut dyn Progress,
+    ) -> Result<Opened, CampaignError> {
+        let mut connect = |ssh: &plan::Ssh, name: &str| self.connect(ssh, name, fresh, progress);
         plan::suits(self.plan, fleet).map_err(CampaignError::Backend)?;
         // The generators first: others may be reached through them.
         let mut generators = Vec::new();
         for (number, ssh) in (1..).zip(&fleet.generators) {
             let name = format!("generator-{number}");
-            let machine = self.connect(ssh, &format!("ssh-{name}"), fresh)?;
+            let machine = connect(ssh, &format!("ssh-{name}"))?;
             generators.push(self.generator(name, machine)?);
         }
         if generators.is_empty() {
             generators.push(self.this(here));
         }
-        let systems = self.connect(&fleet.gateway, "ssh", fresh)?;
-        let upstream = fleet.upstream.as_ref().map(|ssh| self.connect(ssh, "ssh-upstream", fresh)).transpose()?;
+        let systems = connect(&fleet.gateway, "ssh")?;
+        let upstream = fleet.upstream.as_ref().map(|ssh| connect(ssh, "ssh-upstream")).transpose()?;
         self.around(systems, upstream, generators)
     }
 
     /// Connects to a machine; one that was made a moment ago may have to start first.
-    fn connect(&self, ssh: &plan::Ssh, name: &str, fresh: bool) -> Result<Ssh, CampaignError> {
+    fn connect(
+        &self,
+        ssh: &plan::Ssh,
+        name: &str,
+        fresh: bool,
+        progress: &mut dyn Progress,
+    ) -> Result<Ssh, CampaignError> {
         let deadline = Instant::now() + BOOT;
+        let mut said = false;
         loop {
             match Ssh::open(&self.options.gauge, ssh, &self.store.path("logs"), name) {
-                Err(DeployError::NoConnection { .. }) if fresh && Instant::now() < deadline => {}
+                Err(error @ DeployError::NoConnection { .. }) if fresh && Instant::now() < deadline => {
+                    if !said {
+                        said = true;
+                        progress.machines(&format!("waiting up to {} minutes for ssh: {error}", BOOT.as_secs() / 60));
+                    }
+                }
                 opened => return Ok(opened?),
             }
             let again = Instant::now() + AGAIN;

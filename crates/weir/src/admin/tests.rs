@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use serde_json::{Value, json};
 use testkit::{Message, RawClient};
@@ -24,7 +24,8 @@ struct Process {
     reload: Mutex<Result<Reloaded, ReloadError>>,
     /// A reload waits while somebody holds this.
     hold: tokio::sync::Mutex<()>,
-    reloading: AtomicBool,
+    /// How many have begun.
+    reloads: AtomicUsize,
 }
 
 impl Control for Process {
@@ -82,7 +83,7 @@ impl Control for Process {
 
     fn reload(&self) -> Pin<Box<dyn Future<Output = Result<Reloaded, ReloadError>> + Send + '_>> {
         Box::pin(async {
-            self.reloading.store(true, Relaxed);
+            self.reloads.fetch_add(1, Relaxed);
             drop(self.hold.lock().await);
             self.reload.lock().unwrap().clone()
         })
@@ -99,6 +100,10 @@ struct Admin {
 }
 
 impl Admin {
+    fn wait_for_reloads(&self, begun: usize) {
+        testkit::wait::until(testkit::DEADLINE, "reloads in flight", || self.process.reloads.load(Relaxed) >= begun);
+    }
+
     fn start() -> Admin {
         Admin::start_on(Ipv4Addr::LOCALHOST.into())
     }
@@ -116,7 +121,7 @@ impl Admin {
             draining: AtomicBool::new(false),
             reload: Mutex::new(Ok(Reloaded::default())),
             hold: tokio::sync::Mutex::default(),
-            reloading: AtomicBool::new(false),
+            reloads: AtomicUsize::new(0),
         });
         let listener = std::net::TcpListener::bind((ip, 0)).unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -505,7 +510,8 @@ fn connections_beyond_the_bound_wait_while_all_have_requests() {
     for client in &mut held {
         client.request("POST", "/reload", &[("Host", "localhost")], "");
     }
-    // Each has its place and its request in flight once this one has to wait.
+    // A connection whose request was not read yet would make way.
+    admin.wait_for_reloads(BOUNDS.connections);
     let mut waiting = RawClient::connect(admin.address);
     waiting.request("GET", "/", &[("Host", "localhost")], "");
     waiting.expect_silence(Duration::from_millis(200));
@@ -523,9 +529,7 @@ fn a_shutdown_closes_what_is_idle_and_finishes_what_is_under_way() {
     let held = admin.process.hold.blocking_lock();
     let mut busy = RawClient::connect(admin.address);
     busy.request("POST", "/reload", &[("Host", "localhost")], "");
-    while !admin.process.reloading.load(Relaxed) {
-        std::thread::yield_now();
-    }
+    admin.wait_for_reloads(1);
     admin.stop.take().unwrap().send(()).unwrap();
     idle.expect_closed();
     assert!(RawClient::try_connect(admin.address, None).is_err());
@@ -541,9 +545,7 @@ fn a_shutdown_does_not_wait_for_ever() {
     let held = admin.process.hold.blocking_lock();
     let mut busy = RawClient::connect(admin.address);
     busy.request("POST", "/reload", &[("Host", "localhost")], "");
-    while !admin.process.reloading.load(Relaxed) {
-        std::thread::yield_now();
-    }
+    admin.wait_for_reloads(1);
     admin.stop.take().unwrap().send(()).unwrap();
     admin.ended.recv_timeout(testkit::DEADLINE).unwrap();
     drop(held);
