@@ -126,7 +126,7 @@ fn what_another_run_could_not_save_is_left_as_it_is() {
 
 #[test]
 fn a_lost_state_is_never_taken_for_nothing_left() {
-    let campaign = campaign(r#"[{"role": "gateway", "address": "-l"}]"#);
+    let campaign = campaign(r#"[{"role": "gateway", "address": "127.0.0.1", "user": "-l"}]"#);
     campaign.file("stuck", "");
     let finished = campaign.run_with(&[], &[("PATH", &path(&campaign))]);
     assert_eq!(finished.code, 69, "{}", finished.text());
