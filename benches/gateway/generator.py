@@ -70,7 +70,7 @@ class Running:
         total = figures["total"]
         self.folder.cleanup()
         return Load(
-            total["requests"]["answered"],
+            total["requests"]["responses"],
             total["duration_s"],
             total["latency"]["p50_ms"] * 1e3,
             total["latency"]["p99_ms"] * 1e3,

@@ -135,7 +135,7 @@ class Bench:
             total = json.loads(out)["total"]
             if total["errors"]["total"]:
                 raise RuntimeError(f"errors: {total['errors']}")
-            return total["requests"]["answered"], cpu
+            return total["requests"]["responses"], cpu
         if tool == "wrk":
             out, cpu = run(["wrk", "-c", "64", "-t", "1", "-d", f"{seconds}s", self.url], self.folder)
             return int(re.search(r"(\d+) requests in", out)[1]), cpu
@@ -192,7 +192,7 @@ class Bench:
                 "lag_p50": lag["p50_ms"] * 1e3,
                 "lag_p99": lag["p99_ms"] * 1e3,
                 "lag_max": lag["max_ms"] * 1e3,
-                "cpu_us": cpu * 1e6 / total["requests"]["answered"],
+                "cpu_us": cpu * 1e6 / total["requests"]["responses"],
             }
         if tool == "oha":
             oha = os.environ.get("OHA", "oha")

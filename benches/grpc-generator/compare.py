@@ -78,7 +78,7 @@ class Bench:
         total = json.loads(out)["total"]
         if total["errors"]["total"]:
             raise RuntimeError(f"errors of gauge: {total['errors']}")
-        return total["requests"]["answered"], cpu
+        return total["requests"]["responses"], cpu
 
     def by_ghz(self, _: str) -> tuple[int, float]:
         # Its templates are off: they would cost it time for nothing.

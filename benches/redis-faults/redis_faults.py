@@ -216,7 +216,7 @@ def summary(rows: list[dict], where: dict, carried: float) -> str:
         times = ", ".join(f"{fault['recovered_s']:.2f}" for fault in row["faults"])
         bound = f"{row['admitted']:,} of {row['bound']:,}" if row["bound"] and row["policy"] != "open" else "-"
         lines.append(
-            f"| {row['kind']} | {row['quota'] or 'never reached'} | {row['policy']} | {row['requests']['answered']:,} | {' | '.join(counts)} | {row['errors']} "
+            f"| {row['kind']} | {row['quota'] or 'never reached'} | {row['policy']} | {row['requests']['responses']:,} | {' | '.join(counts)} | {row['errors']} "
             f"| {row['p50_ms']:.2f} | {row['p99_ms']:.2f} | {row['worst_second_p99_ms']:.1f} | {times or '-'} | {bound} | {', '.join(row['missed']) or 'none'} |"
         )
     return "\n".join(lines) + "\n"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Finds words that forbidden.txt lists in documents, comments and messages: words.py [FILE...]
+"""Finds words that forbidden.txt lists in documents, comments and messages, and names.txt in names of Rust: words.py [FILE...]
 
 Prints every place with what to write instead; without FILE, in the whole repository. allowed.txt lists the places where
 such a word is right. Exit code 1 when a place is found.
@@ -162,6 +162,23 @@ def places(path: str, text: str, words: list, exempt: list) -> list[tuple[int, s
     return sorted(found)
 
 
+# Lifetimes and characters are taken out with the literals: `'a` is no name.
+RUST_NAME = re.compile(RUST_PIECE.pattern + r"|/\*.*?\*/|'[a-z_]+\b|([A-Za-z_]\w*)", re.DOTALL)
+PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
+
+
+def names(path: str, text: str, words: dict[str, str], exempt: list) -> list[tuple[int, str, str]]:
+    """Names of Rust that have a forbidden word as a part."""
+    exempt = [pattern for glob, pattern in exempt if fnmatch.fnmatch(path, glob)]
+    found = []
+    for name in RUST_NAME.finditer(text):
+        for part in PART.findall(name.group(2) or ""):
+            instead = words.get(part.lower())
+            if instead and not any(rule.search(part) for rule in exempt):
+                found.append((text.count("\n", 0, name.start()) + 1, name.group(), instead))
+    return found
+
+
 def files() -> list[str]:
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True, check=True
@@ -181,9 +198,14 @@ def main() -> int:
     parser.add_argument("files", nargs="*", metavar="FILE")
     arguments = parser.parse_args()
     words, exempt = forbidden(), allowed()
+    parts = dict(row.split(" => ", 1) for row in rows("names.txt"))
     bad = False
     for path in arguments.files or files():
-        for number, word, instead in places(path, Path(path).read_text(errors="replace"), words, exempt):
+        text = Path(path).read_text(errors="replace")
+        found = places(path, text, words, exempt)
+        if path.endswith(RUST):
+            found += names(path, text, parts, exempt)
+        for number, word, instead in found:
             print(f"{path}:{number}: '{word.strip()}': write: {instead}")
             bad = True
     return 1 if bad else 0

@@ -66,7 +66,7 @@ pub fn check(request: &Request) -> Result<(), Refused> {
     let mut count = 0;
     for host in hosts.chain(named) {
         count += 1;
-        if !host.is_some_and(|host| is_ours(&host, local)) {
+        if !host.is_some_and(|host| is_own_host(&host, local)) {
             return Err(Refused::Name);
         }
     }
@@ -78,7 +78,7 @@ pub fn check(request: &Request) -> Result<(), Refused> {
 }
 
 /// Whether no stranger can have made this name lead here.
-fn is_ours(host: &Authority, local: Option<SocketAddr>) -> bool {
+fn is_own_host(host: &Authority, local: Option<SocketAddr>) -> bool {
     if host.as_str().contains('@') {
         return false;
     }

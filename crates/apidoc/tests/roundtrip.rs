@@ -222,10 +222,10 @@ fn scheme() -> impl Strategy<Value = SecurityScheme> {
         (proptest::sample::select(locations), name())
             .prop_map(|(location, name)| SecurityScheme::ApiKey { location, name }),
         (proptest::sample::select(grants), btree_map("[a-z:]{1,6}", Just(()), 0..3)).prop_map(|(grant, scopes)| {
-            let asks = matches!(grant, Grant::AuthorizationCode | Grant::Implicit);
+            let requests = matches!(grant, Grant::AuthorizationCode | Grant::Implicit);
             let flow = OauthFlow {
                 grant,
-                authorization_url: asks.then(|| "https://a/auth".to_owned()),
+                authorization_url: requests.then(|| "https://a/auth".to_owned()),
                 token_url: (grant != Grant::Implicit).then(|| "https://a/token".to_owned()),
                 scopes: scopes.into_keys().collect(),
             };

@@ -73,7 +73,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_agrees_with_asking_every_network(
+        fn it_agrees_with_a_check_of_every_network(
             networks in proptest::collection::vec((any::<u32>(), 0u8..=32), 0..20),
             near in any::<u32>(),
             pick in any::<prop::sample::Index>(),

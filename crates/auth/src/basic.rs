@@ -1,6 +1,6 @@
 //! Names and passwords: `Authorization: Basic` (RFC 7617) and `htpasswd` files.
 //!
-//! A password hash takes milliseconds by design: callers verify on threads of their own, and store successes in [`Remembered`].
+//! A password hash takes milliseconds by design: callers verify on threads of their own, and store successes in [`VerifiedPasswords`].
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ use crate::secret::is_same;
 /// Longer credentials are refused unread; bcrypt reads 72 bytes of a password.
 const LONGEST: usize = 1024;
 /// Seconds that a verified password is stored.
-const REMEMBERED: u64 = 300;
+const CACHED: u64 = 300;
 
 /// Hashes that cost more would let a few requests occupy the machine.
 const DEAREST_BCRYPT: u32 = 16;
@@ -172,18 +172,18 @@ fn hash_for_bcrypt(hash: &str) -> std::borrow::Cow<'_, str> {
 }
 
 /// Verified passwords under an HMAC whose key lives in this process only.
-pub struct Remembered {
+pub struct VerifiedPasswords {
     key: hmac::Key,
     until: Recent<[u8; 32], u64>,
 }
 
-impl std::fmt::Debug for Remembered {
+impl std::fmt::Debug for VerifiedPasswords {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(to, "Remembered({})", self.until.len())
     }
 }
 
-impl Remembered {
+impl VerifiedPasswords {
     /// An empty table of at most `capacity` passwords.
     ///
     /// # Errors
@@ -203,7 +203,7 @@ impl Remembered {
     /// Stores credentials that were verified.
     pub fn insert(&mut self, file: &Htpasswd, credentials: &Credentials, now: u64) {
         let digest = self.digest(file, credentials);
-        self.until.insert(digest, now + REMEMBERED);
+        self.until.insert(digest, now + CACHED);
     }
 
     /// Forgets everything; call it when the file changes.
@@ -296,19 +296,19 @@ mod tests {
     }
 
     #[test]
-    fn a_success_is_remembered_for_five_minutes_and_for_its_file_only() {
+    fn a_success_is_cached_for_five_minutes_and_for_its_file_only() {
         let (one, other) = (file(), file());
-        let mut remembered = Remembered::new(10).expect("random bytes");
+        let mut verified = VerifiedPasswords::new(10).expect("random bytes");
         let good = credentials("ali", "sesame");
-        assert!(!remembered.holds(&one, &good, 0));
-        remembered.insert(&one, &good, 0);
-        assert!(remembered.holds(&one, &good, 299));
-        assert!(!remembered.holds(&one, &good, 300));
-        assert!(!remembered.holds(&other, &good, 0));
-        assert!(!remembered.holds(&one, &credentials("ali", "sesam"), 0));
+        assert!(!verified.holds(&one, &good, 0));
+        verified.insert(&one, &good, 0);
+        assert!(verified.holds(&one, &good, 299));
+        assert!(!verified.holds(&one, &good, 300));
+        assert!(!verified.holds(&other, &good, 0));
+        assert!(!verified.holds(&one, &credentials("ali", "sesam"), 0));
         // The boundary between name and password is part of what is stored.
-        assert!(!remembered.holds(&one, &credentials("alis", "esame"), 0));
-        remembered.clear();
-        assert!(!remembered.holds(&one, &good, 0));
+        assert!(!verified.holds(&one, &credentials("alis", "esame"), 0));
+        verified.clear();
+        assert!(!verified.holds(&one, &good, 0));
     }
 }

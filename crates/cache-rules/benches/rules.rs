@@ -10,7 +10,8 @@ use cache_rules::request::{Incoming, admit};
 use cache_rules::status::{self, Outcome};
 use cache_rules::targeted::Effective;
 use cache_rules::{
-    Admission, Asked, Class, LiveLines, Policy, StoredLines, Terms, Times, delivery, head, reuse, storable, vary,
+    Admission, CacheRequest, Class, Freshness, LiveLines, Policy, StoredLines, Times, delivery, head, reuse, storable,
+    vary,
 };
 use config::{Cache, CacheHeaders, CacheMode, CacheQuery, CacheStore, LimitKey};
 use divan::{AllocProfiler, Bencher};
@@ -37,8 +38,8 @@ struct Case {
     policy: Policy,
     request: RequestHead,
     response: ResponseHead,
-    asked: Asked,
-    terms: Terms,
+    wanted: CacheRequest,
+    freshness: Freshness,
     stored: Vec<u8>,
     names: Vec<u8>,
     secondary: Vec<u8>,
@@ -71,16 +72,16 @@ impl Case {
         request.parse(REQUEST, 0, REQUEST.len(), &Limits::default()).unwrap();
         let mut response = ResponseHead::default();
         response.parse(RESPONSE, 0, RESPONSE.len(), Method::Get, &Limits::default()).unwrap();
-        let Admission::Use(asked) = admit(&policy, incoming(&request)) else { panic!("not cached") };
+        let Admission::Use(wanted) = admit(&policy, incoming(&request)) else { panic!("not cached") };
         let lines = LiveLines::new(&response.fields, RESPONSE);
         let times = Times { sent_ms: NOW, received_ms: NOW };
         let effective = Effective::read(lines);
-        let terms = storable::consider(&policy, &asked, 200, lines, &effective, times).unwrap();
+        let freshness = storable::consider(&policy, &wanted, 200, lines, &effective, times).unwrap();
         let (mut stored, mut names, mut secondary) = (Vec::new(), Vec::new(), Vec::new());
         head::store(&policy, lines, &effective, NOW, &mut stored);
         vary::write_names(lines, &mut names).unwrap();
         vary::write_secondary(&names, LiveLines::new(&request.fields, REQUEST), &mut secondary);
-        Case { policy, request, response, asked, terms, stored, names, secondary }
+        Case { policy, request, response, wanted, freshness, stored, names, secondary }
     }
 }
 
@@ -129,17 +130,17 @@ fn hit_3_vary(bencher: Bencher<'_, '_>) {
 
 /// Decides and writes the head.
 #[divan::bench]
-fn hit_4_answer(bencher: Bencher<'_, '_>) {
+fn hit_4_response(bencher: Bencher<'_, '_>) {
     let case = Case::new();
     let lines = LiveLines::new(&case.request.fields, REQUEST);
     let mut out = Vec::with_capacity(2048);
     bencher.bench_local(|| {
         out.clear();
         let now = black_box(NOW + 5_000);
-        let verdict = reuse::assess(&case.terms, &case.asked, now);
-        let delivery = delivery::choose(&case.asked, lines, &case.terms, StoredLines(&case.stored), 200);
+        let verdict = reuse::assess(&case.freshness, &case.wanted, now);
+        let delivery = delivery::choose(&case.wanted, lines, &case.freshness, StoredLines(&case.stored), 200);
         head::write_fields(&case.stored, delivery, 200, &mut out);
-        status::write(case.policy.headers, Outcome::Hit, Some(&case.terms), now, b"weir", &mut out);
+        status::write(case.policy.headers, Outcome::Hit, Some(&case.freshness), now, b"weir", &mut out);
         verdict
     });
 }
@@ -154,8 +155,8 @@ fn miss_store(bencher: Bencher<'_, '_>) {
     bencher.bench_local(|| {
         out.clear();
         let effective = Effective::read(black_box(lines));
-        let terms = storable::consider(&case.policy, &case.asked, 200, lines, &effective, times);
+        let freshness = storable::consider(&case.policy, &case.wanted, 200, lines, &effective, times);
         head::store(&case.policy, lines, &effective, NOW, &mut out);
-        terms
+        freshness
     });
 }

@@ -23,20 +23,20 @@ pub fn parse(value: &[u8], now_s: i64) -> Option<i64> {
 /// Length of an IMF-fixdate.
 const FIXDATE: usize = "Sun, 06 Nov 1994 08:49:37 GMT".len();
 /// Dates that a thread stores, a power of two.
-const REMEMBERED: usize = 8;
+const CACHED: usize = 8;
 
 /// A date, and what it means.
-type Remembered = Cell<Option<([u8; FIXDATE], i64)>>;
+type Cached = Cell<Option<([u8; FIXDATE], i64)>>;
 
 thread_local! {
     /// Dates that were parsed last, each at a place of its second: all responses of a second have the same `Date`, and it is requested several times of each.
-    static LAST: [Remembered; REMEMBERED] = const { [const { Cell::new(None) }; REMEMBERED] };
+    static LAST: [Cached; CACHED] = const { [const { Cell::new(None) }; CACHED] };
 }
 
 /// An IMF-fixdate, as it is always written, means the same whatever the time is now.
 fn known_fixdate(value: &[u8; FIXDATE]) -> Option<i64> {
     // Last digits of day, minute and second.
-    let place = usize::from(value[6] ^ value[21] ^ value[24]) % REMEMBERED;
+    let place = usize::from(value[6] ^ value[21] ^ value[24]) % CACHED;
     LAST.with(|last| {
         if let Some((known, seconds)) = last[place].get()
             && known == *value

@@ -4,8 +4,8 @@ use h1::Known;
 
 use super::lines::Lines;
 use super::range::{self, Ranged};
-use super::request::{Asked, Class};
-use super::{Terms, precondition};
+use super::request::{CacheRequest, Class};
+use super::{Freshness, precondition};
 
 /// What is sent of a stored response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,9 +27,9 @@ pub enum Delivery {
 
 impl Delivery {
     /// Status that is sent.
-    pub fn status(&self, terms: &Terms) -> u16 {
+    pub fn status(&self, freshness: &Freshness) -> u16 {
         match self {
-            Delivery::Whole => terms.status,
+            Delivery::Whole => freshness.status,
             Delivery::NotModified => 304,
             Delivery::Part { .. } => 206,
             Delivery::Unsatisfiable => 416,
@@ -38,10 +38,10 @@ impl Delivery {
 
     /// Bytes of content that `Content-Length` announces, of a stored body of `body_length`; `None` where there is no such field. To HEAD nothing of
     /// it is sent.
-    pub fn content_length(&self, terms: &Terms, body_length: u64) -> Option<u64> {
+    pub fn content_length(&self, freshness: &Freshness, body_length: u64) -> Option<u64> {
         match self {
             // RFC 9110 section 8.6: never with 204; with 304 only what a 200 would have had, which may as well be left out.
-            Delivery::Whole if terms.status == 204 => None,
+            Delivery::Whole if freshness.status == 204 => None,
             Delivery::Whole => Some(body_length),
             Delivery::NotModified => None,
             Delivery::Part { first, last } => Some(last - first + 1),
@@ -53,20 +53,20 @@ impl Delivery {
 /// Chooses what a request gets of a stored response with a body of `body_length` bytes.
 #[inline]
 pub fn choose<'a, 'b>(
-    asked: &Asked,
+    wanted: &CacheRequest,
     request: impl Lines<'a>,
-    terms: &Terms,
+    freshness: &Freshness,
     stored: impl Lines<'b>,
     body_length: u64,
 ) -> Delivery {
     // RFC 9111 section 4.3.2: stored 200s only.
-    if terms.status != 200 || !asked.may_get_less() {
+    if freshness.status != 200 || !wanted.may_get_less() {
         return Delivery::Whole;
     }
-    if asked.is_conditional && precondition::is_not_modified(request, terms, stored) {
+    if wanted.is_conditional && precondition::is_not_modified(request, freshness, stored) {
         return Delivery::NotModified;
     }
-    if asked.has_range && asked.class == Class::Get && precondition::range_applies(request, terms, stored) {
+    if wanted.has_range && wanted.class == Class::Get && precondition::range_applies(request, freshness, stored) {
         let mut values = request.values(Known::Range);
         if let (Some(value), None) = (values.next(), values.next()) {
             return match range::parse(value, body_length) {

@@ -5,8 +5,8 @@ use h1::Known;
 use super::lines::Lines;
 use super::list;
 use super::policy::Mode;
+use super::stored_freshness::{LifetimeSource, Times};
 use super::targeted::Effective;
-use super::terms::{LifetimeSource, Times};
 use super::{Policy, date, precondition};
 
 /// Whether the status allows a lifetime that the origin did not state (RFC 9110 section 15.1).

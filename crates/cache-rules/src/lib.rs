@@ -6,9 +6,9 @@
 //! In the order of a request:
 //!
 //! 1. [`Policy`] is made once per route that has a cache.
-//! 2. [`admit`](request::admit) reads the request once: around the cache, or an [`Asked`].
+//! 2. [`admit`](request::admit) reads the request once: around the cache, or an [`CacheRequest`].
 //! 3. [`Policy::write_key`] writes the primary key; [`vary::write_secondary`] the secondary one, where a stored response has `Vary`.
-//! 4. [`assess`](reuse::assess) says whether a stored response may be used: its [`Terms`] against what was requested, now.
+//! 4. [`assess`](reuse::assess) says whether a stored response may be used: its [`Freshness`] against what was requested, now.
 //! 5. [`choose`](delivery::choose) says how much of it is sent: all, a range, or 304; [`head::write_fields`] and
 //!    [`status::write`] write the head.
 //! 6. What must be fetched is fetched with [`update::write_conditions`]; while it is, [`coalesce`] says who may wait for it.
@@ -38,16 +38,16 @@ pub mod reuse;
 pub mod sf;
 pub mod status;
 pub mod storable;
+pub mod stored_freshness;
 pub mod targeted;
-pub mod terms;
 pub mod update;
 pub mod vary;
 
 pub use lines::{Line, Lines, LiveLines, StoredLines};
 pub use policy::Policy;
-pub use request::{Admission, Asked, Bypass, Class};
+pub use request::{Admission, Bypass, CacheRequest, Class};
 pub use status::Fwd;
-pub use terms::{LifetimeSource, Terms, Times};
+pub use stored_freshness::{Freshness, LifetimeSource, Times};
 
 #[cfg(test)]
 mod tests;

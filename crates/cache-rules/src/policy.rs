@@ -62,9 +62,9 @@ pub enum Mode {
 }
 
 impl Policy {
-    /// Makes a route's policy. `limited_by` is what the route's limits key on. `told_apart` is
+    /// Makes a route's policy. `limited_by` is what the route's limits key on. `matched_by` is
     /// what distinguishes the route from others of the same URL: two of them must not share responses.
-    pub fn new<'a>(cache: &Cache, limited_by: impl IntoIterator<Item = &'a LimitKey>, told_apart: &str) -> Self {
+    pub fn new<'a>(cache: &Cache, limited_by: impl IntoIterator<Item = &'a LimitKey>, matched_by: &str) -> Self {
         let partitions = |name: &str| cache.partition_by.iter().any(|field| field.eq_ignore_ascii_case(name));
         let (mut guarded, mut guarded_query): (Vec<Arc<str>>, Vec<Arc<str>>) = Default::default();
         for key in limited_by {
@@ -121,7 +121,7 @@ impl Policy {
             unseen: ForgedNames::default(),
             path: path::Policy::default(),
             headers: cache.headers,
-            fingerprint: fingerprint(cache, &guarded, &guarded_query, told_apart),
+            fingerprint: fingerprint(cache, &guarded, &guarded_query, matched_by),
             guarded,
             guarded_query,
         }
@@ -159,7 +159,7 @@ impl Policy {
 }
 
 /// Everything in the configuration that decides which requests share a response.
-fn fingerprint(cache: &Cache, guarded: &[Arc<str>], guarded_query: &[Arc<str>], told_apart: &str) -> Box<[u8]> {
+fn fingerprint(cache: &Cache, guarded: &[Arc<str>], guarded_query: &[Arc<str>], matched_by: &str) -> Box<[u8]> {
     let mut bytes = Vec::new();
     let mut text = |text: &str| sized(&mut bytes, text.as_bytes());
     text(&cache.name);
@@ -168,7 +168,7 @@ fn fingerprint(cache: &Cache, guarded: &[Arc<str>], guarded_query: &[Arc<str>], 
         CacheMode::Http { .. } => "http",
         CacheMode::Llm(_) => "llm",
     });
-    text(told_apart);
+    text(matched_by);
     match &cache.query {
         CacheQuery::All => text("all"),
         CacheQuery::Sorted => text("sorted"),

@@ -4,7 +4,7 @@ use h1::Known;
 
 use super::lines::Lines;
 use super::list::trim;
-use super::{Terms, date};
+use super::{Freshness, date};
 
 /// An entity tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,21 +57,21 @@ pub fn entity_tag<'a>(response: impl Lines<'a>) -> Option<EntityTag<'a>> {
 }
 
 /// Whether the client's copy is still good, by its `If-None-Match`, else by its `If-Modified-Since`: 304 in place of a stored 200.
-pub fn is_not_modified<'a, 'b>(request: impl Lines<'a>, terms: &Terms, stored: impl Lines<'b>) -> bool {
+pub fn is_not_modified<'a, 'b>(request: impl Lines<'a>, freshness: &Freshness, stored: impl Lines<'b>) -> bool {
     if request.first(Known::IfNoneMatch).is_some() {
         let tag = entity_tag(stored);
         return request.values(Known::IfNoneMatch).any(|value| names_tag(value, tag));
     }
     let mut values = request.values(Known::IfModifiedSince);
     let (Some(value), None) = (values.next(), values.next()) else { return false };
-    let Some(since_s) = date::parse(value, unix_s(terms.received_ms)) else { return false };
+    let Some(since_s) = date::parse(value, unix_s(freshness.received_ms)) else { return false };
     let modified_s = match stored.first(Known::LastModified) {
-        Some(value) => match date::parse(value, unix_s(terms.received_ms)) {
+        Some(value) => match date::parse(value, unix_s(freshness.received_ms)) {
             Some(modified_s) => modified_s,
             None => return false,
         },
         // No `Last-Modified`: its `Date`, else when it was received, which is what the terms hold.
-        None => unix_s(terms.date_ms),
+        None => unix_s(freshness.date_ms),
     };
     modified_s <= since_s
 }
@@ -96,7 +96,7 @@ fn names_tag(value: &[u8], tag: Option<EntityTag<'_>>) -> bool {
 }
 
 /// Whether a range may be cut from this response, given `If-Range`: true without one (RFC 9110 section 13.1.5).
-pub fn range_applies<'a, 'b>(request: impl Lines<'a>, terms: &Terms, stored: impl Lines<'b>) -> bool {
+pub fn range_applies<'a, 'b>(request: impl Lines<'a>, freshness: &Freshness, stored: impl Lines<'b>) -> bool {
     let mut values = request.values(Known::IfRange);
     let Some(value) = values.next() else { return true };
     if values.next().is_some() {
@@ -105,11 +105,11 @@ pub fn range_applies<'a, 'b>(request: impl Lines<'a>, terms: &Terms, stored: imp
     if let Some(tag) = EntityTag::parse(trim(value)) {
         return entity_tag(stored).is_some_and(|stored| stored.matches_strongly(&tag));
     }
-    let now_s = unix_s(terms.received_ms);
+    let now_s = unix_s(freshness.received_ms);
     let date = |value| date::parse(value, now_s);
     match (date(value), stored.first(Known::LastModified).and_then(date)) {
         // A date is a strong validator only if the response was made at least a second after it (section 8.8.2.2).
-        (Some(wanted), Some(modified)) => wanted == modified && unix_s(terms.date_ms) > modified,
+        (Some(wanted), Some(modified)) => wanted == modified && unix_s(freshness.date_ms) > modified,
         _ => false,
     }
 }

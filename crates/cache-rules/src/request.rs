@@ -38,7 +38,7 @@ impl Class {
 
 /// What a request requires of the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked {
+pub struct CacheRequest {
     /// Which stored responses can serve it.
     pub class: Class,
     /// Its directives; all absent in mode `ttl`.
@@ -53,7 +53,7 @@ pub struct Asked {
     pub is_conditional: bool,
 }
 
-impl Asked {
+impl CacheRequest {
     /// Whether it wants a response from the cache or none: 504 where the cache has none that it may give (RFC 9111 section 5.2.1.7).
     pub fn must_not_forward(&self) -> bool {
         self.control.only_if_cached
@@ -105,7 +105,7 @@ impl Bypass {
 pub enum Admission {
     /// Look it up, and store the response where the rules allow. A POST must have its body as canonical JSON for the key first; if that
     /// fails it bypasses the cache.
-    Use(Asked),
+    Use(CacheRequest),
     /// Around the cache.
     Bypass(Bypass),
 }
@@ -152,7 +152,7 @@ pub fn admit<'a, L: Lines<'a>>(policy: &Policy, request: Incoming<'a, L>) -> Adm
     if request.has_content && class != Class::Post {
         return Admission::Bypass(Bypass::Content);
     }
-    let mut asked = Asked {
+    let mut wanted = CacheRequest {
         class,
         control: RequestControl::default(),
         is_authorized: false,
@@ -166,42 +166,42 @@ pub fn admit<'a, L: Lines<'a>>(policy: &Policy, request: Incoming<'a, L>) -> Adm
     if !policy.guarded.is_empty() || request.lines.may_have(READ) {
         for line in request.lines.all() {
             match line.known {
-                Known::CacheControl => asked.control.add(line.value),
-                Known::Authorization => asked.is_authorized |= !policy.authorization_partitions,
-                Known::Cookie => asked.is_guarded |= !policy.cookie_partitions,
-                Known::Range => asked.has_range |= class == Class::Get,
-                Known::IfNoneMatch | Known::IfModifiedSince => asked.is_conditional = true,
+                Known::CacheControl => wanted.control.add(line.value),
+                Known::Authorization => wanted.is_authorized |= !policy.authorization_partitions,
+                Known::Cookie => wanted.is_guarded |= !policy.cookie_partitions,
+                Known::Range => wanted.has_range |= class == Class::Get,
+                Known::IfNoneMatch | Known::IfModifiedSince => wanted.is_conditional = true,
                 Known::IfMatch | Known::IfUnmodifiedSince => has_origin_precondition = true,
                 Known::ContentType => is_json = is_plain_json(line.value),
                 Known::ContentEncoding => is_encoded = true,
                 _ => {}
             }
             if !policy.guarded.is_empty() {
-                asked.is_guarded |= policy.guarded.iter().any(|name| line.is(name.as_bytes()));
+                wanted.is_guarded |= policy.guarded.iter().any(|name| line.is(name.as_bytes()));
             }
         }
     }
     if let Some(query) = request.query {
-        asked.is_guarded |= policy.guarded_query.iter().any(|name| query::has(query, name));
+        wanted.is_guarded |= policy.guarded_query.iter().any(|name| query::has(query, name));
     }
-    if asked.control.no_store {
+    if wanted.control.no_store {
         return Admission::Bypass(Bypass::NoStore);
     }
     // To a POST a matching tag means 412, which is the origin's to say.
-    if has_origin_precondition || (class == Class::Post && asked.is_conditional) {
+    if has_origin_precondition || (class == Class::Post && wanted.is_conditional) {
         return Admission::Bypass(Bypass::OriginPrecondition);
     }
     if class == Class::Post && (!is_json || is_encoded || !request.has_content) {
         return Admission::Bypass(Bypass::NotJson);
     }
     if !policy.is_http() {
-        if asked.is_authorized || asked.is_guarded {
+        if wanted.is_authorized || wanted.is_guarded {
             return Admission::Bypass(Bypass::Credentials);
         }
         // A fixed time is for the origin's protection: clients have no say in it.
-        asked.control = RequestControl::default();
+        wanted.control = RequestControl::default();
     }
-    Admission::Use(asked)
+    Admission::Use(wanted)
 }
 
 /// `application/json`, with no parameter but `charset=utf-8`.

@@ -3,7 +3,7 @@
 
 use h1::encode;
 
-use super::Terms;
+use super::Freshness;
 use config::CacheHeaders;
 
 /// Why a request went forward (RFC 9211 section 2.2).
@@ -49,7 +49,7 @@ pub enum Outcome {
     /// From the store, without a request to the origin: fresh, or stale where that is allowed.
     Hit,
     /// Stale from the store, in place of an error of the upstream.
-    Rescued {
+    StaleOnError {
         /// Status of the upstream, if there was one.
         status: Option<u16>,
     },
@@ -66,13 +66,13 @@ pub enum Outcome {
     },
 }
 
-/// Appends the fields that the configuration requests. `terms` are those of the response that is sent, if it is stored or storable.
+/// Appends the fields that the configuration requests. `freshness` are those of the response that is sent, if it is stored or storable.
 /// `name` is this cache's name, a token (RFC 9211 section 2). Existing `Cache-Status` lines stay before it.
 #[inline]
 pub fn write(
     headers: CacheHeaders,
     outcome: Outcome,
-    terms: Option<&Terms>,
+    freshness: Option<&Freshness>,
     now_ms: u64,
     name: &[u8],
     out: &mut Vec<u8>,
@@ -80,32 +80,32 @@ pub fn write(
     // RFC 9111 section 4: a response that was not made or validated for this request has an age. One that was has none, unless a cache between here
     // and the origin had it: then what that said goes on, grown (section 5.1).
     let is_aged = !matches!(outcome, Outcome::Forwarded { collapsed: None | Some(false), .. })
-        || terms.is_some_and(|terms| terms.has_age);
+        || freshness.is_some_and(|freshness| freshness.has_age);
     if headers.age
         && is_aged
-        && let Some(terms) = terms
+        && let Some(freshness) = freshness
     {
-        encode::number(out, b"Age", (terms.age_ms(now_ms) / 1000).min(1 << 31));
+        encode::number(out, b"Age", (freshness.age_ms(now_ms) / 1000).min(1 << 31));
     }
     // Only of what the cache had a part in.
     if headers.x_cache {
         match outcome {
-            Outcome::Hit | Outcome::Rescued { .. } => encode::plain(out, b"X-Cache", b"HIT"),
+            Outcome::Hit | Outcome::StaleOnError { .. } => encode::plain(out, b"X-Cache", b"HIT"),
             Outcome::Forwarded { why: Fwd::Bypass | Fwd::Method, .. } => {}
             Outcome::Forwarded { .. } => encode::plain(out, b"X-Cache", b"MISS"),
         }
     }
     if headers.cache_status {
-        write_cache_status(outcome, terms, now_ms, name, out);
+        write_cache_status(outcome, freshness, now_ms, name, out);
     }
 }
 
-fn write_cache_status(outcome: Outcome, terms: Option<&Terms>, now_ms: u64, name: &[u8], out: &mut Vec<u8>) {
+fn write_cache_status(outcome: Outcome, freshness: Option<&Freshness>, now_ms: u64, name: &[u8], out: &mut Vec<u8>) {
     encode::begin_field(out, b"Cache-Status");
     out.extend_from_slice(name);
     match outcome {
         Outcome::Hit => out.extend_from_slice(b"; hit"),
-        Outcome::Rescued { status } => {
+        Outcome::StaleOnError { status } => {
             out.extend_from_slice(b"; fwd=stale");
             if let Some(status) = status {
                 out.extend_from_slice(b"; fwd-status=");
@@ -129,10 +129,10 @@ fn write_cache_status(outcome: Outcome, terms: Option<&Terms>, now_ms: u64, name
             }
         }
     }
-    if let Some(terms) = terms {
+    if let Some(freshness) = freshness {
         out.extend_from_slice(b"; ttl=");
         // Whole seconds, rounded down: what has been stale for half a second is at -1.
-        let ttl_s = terms.ttl_ms(now_ms).div_euclid(1000);
+        let ttl_s = freshness.ttl_ms(now_ms).div_euclid(1000);
         if ttl_s < 0 {
             out.push(b'-');
         }

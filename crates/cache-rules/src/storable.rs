@@ -3,9 +3,9 @@
 use h1::Known;
 
 use super::lines::Lines;
-use super::request::Asked;
+use super::request::CacheRequest;
+use super::stored_freshness::{Freshness, LifetimeSource, Times};
 use super::targeted::Effective;
-use super::terms::{LifetimeSource, Terms, Times};
 use super::{Policy, freshness, range, vary};
 
 /// Why a response is not stored.
@@ -53,8 +53,8 @@ fn is_never_stored(status: u16) -> bool {
 /// Whether a response that is not stored shows that the stored one is out of date, so that it must go. Not an error of the origin, which the stored
 /// response may replace, and not what may concern this client alone: a refusal (400, 403, 429, 431, ...), a part, a 304 to its own condition,
 /// anything that was sent to its credentials. Otherwise any client could evict any response by a request with `no-cache`.
-pub fn supersedes(asked: &Asked, status: u16) -> bool {
-    !asked.has_credentials() && matches!(status, 200..=205 | 207..=303 | 305..=399 | 404 | 410 | 451)
+pub fn supersedes(wanted: &CacheRequest, status: u16) -> bool {
+    !wanted.has_credentials() && matches!(status, 200..=205 | 207..=303 | 305..=399 | 404 | 410 | 451)
 }
 
 /// Decides whether the response to a request is stored, by its head. `lines` are the upstream's, `effective` what they say to this cache.
@@ -63,12 +63,12 @@ pub fn supersedes(asked: &Asked, status: u16) -> bool {
 /// Why it is not.
 pub fn consider<'a>(
     policy: &Policy,
-    asked: &Asked,
+    wanted: &CacheRequest,
     status: u16,
     lines: impl Lines<'a>,
     effective: &Effective,
     times: Times,
-) -> Result<Terms, NotStored> {
+) -> Result<Freshness, NotStored> {
     let control = &effective.control;
     let status = storable_status(policy, status, lines)?;
 
@@ -83,10 +83,10 @@ pub fn consider<'a>(
         return Err(NotStored::Private);
     }
     let (for_authorized, for_all) = (control.allows_authorized(), control.is_for_all());
-    if asked.is_authorized && !for_authorized {
+    if wanted.is_authorized && !for_authorized {
         return Err(NotStored::Authorized);
     }
-    if asked.is_guarded && !for_all {
+    if wanted.is_guarded && !for_all {
         return Err(NotStored::Guarded);
     }
     // RFC 9111 section 7.3 leaves it to the origin. A cookie is nearly always meant for one client, also where a framework or a proxy in between adds
@@ -100,11 +100,11 @@ pub fn consider<'a>(
         return Err(NotStored::Vary);
     }
 
-    let terms = terms(policy, effective, status, lines, times);
-    if terms.source == LifetimeSource::None && !(terms.always_validate && terms.has_validator) {
+    let freshness = freshness(policy, effective, status, lines, times);
+    if freshness.source == LifetimeSource::None && !(freshness.always_validate && freshness.has_validator) {
         return Err(NotStored::NoFreshness);
     }
-    if terms.is_useful() { Ok(terms) } else { Err(NotStored::Useless) }
+    if freshness.is_useful() { Ok(freshness) } else { Err(NotStored::Useless) }
 }
 
 /// The status to store it under.
@@ -122,13 +122,13 @@ fn storable_status<'a>(policy: &Policy, status: u16, lines: impl Lines<'a>) -> R
 }
 
 /// The terms of a response that may be stored.
-pub(super) fn terms<'a>(
+pub(super) fn freshness<'a>(
     policy: &Policy,
     effective: &Effective,
     status: u16,
     lines: impl Lines<'a>,
     times: Times,
-) -> Terms {
+) -> Freshness {
     let control = &effective.control;
     let (lifetime_ms, source) = freshness::lifetime(policy, effective, status, lines, times);
     let is_http = policy.is_http();
@@ -137,7 +137,7 @@ pub(super) fn terms<'a>(
         Some(seconds) if is_http => u64::from(seconds) * 1000,
         _ => configured.unwrap_or(0),
     };
-    Terms {
+    Freshness {
         status,
         received_ms: times.received_ms,
         initial_age_ms: freshness::initial_age_ms(lines, times),

@@ -16,14 +16,14 @@ mod rfc9111_4_3;
 mod rfc9111_5;
 mod rfc9211;
 mod rfc9213;
-mod stored_terms;
+mod stored_freshness;
 mod table;
 mod variants;
 
 use h1::{Limits, Method, RequestHead, ResponseHead};
 
 use super::lines::{LiveLines, StoredLines};
-use super::request::{Admission, Asked, Bypass, Incoming, admit};
+use super::request::{Admission, Bypass, CacheRequest, Incoming, admit};
 use super::storable::{NotStored, consider};
 use super::targeted::Effective;
 use super::*;
@@ -122,16 +122,16 @@ impl Request {
         )
     }
 
-    fn asked(&self, policy: &Policy) -> Asked {
+    fn wanted(&self, policy: &Policy) -> CacheRequest {
         match self.admit(policy) {
-            Admission::Use(asked) => asked,
+            Admission::Use(wanted) => wanted,
             Admission::Bypass(bypass) => panic!("goes around the cache: {bypass:?}"),
         }
     }
 
     fn bypass(&self, policy: &Policy) -> Bypass {
         match self.admit(policy) {
-            Admission::Use(asked) => panic!("uses the cache: {asked:?}"),
+            Admission::Use(wanted) => panic!("uses the cache: {wanted:?}"),
             Admission::Bypass(bypass) => bypass,
         }
     }
@@ -142,8 +142,8 @@ fn get(fields: &str) -> Request {
 }
 
 /// What a GET with these fields requires in mode `http`.
-fn asks(fields: &str) -> Asked {
-    get(fields).asked(&http())
+fn request_with(fields: &str) -> CacheRequest {
+    get(fields).wanted(&http())
 }
 
 /// A response that has come.
@@ -164,8 +164,8 @@ impl Response {
         LiveLines::new(&self.head.fields, &self.buf)
     }
 
-    fn consider(&self, policy: &Policy, asked: &Asked) -> Result<Terms, NotStored> {
-        consider(policy, asked, self.head.status, self.lines(), &Effective::read(self.lines()), TIMES)
+    fn consider(&self, policy: &Policy, wanted: &CacheRequest) -> Result<Freshness, NotStored> {
+        consider(policy, wanted, self.head.status, self.lines(), &Effective::read(self.lines()), TIMES)
     }
 
     /// Its lines as they are stored.
@@ -177,18 +177,18 @@ impl Response {
 }
 
 /// What happens to a 200 with these fields, that a plain GET got now in mode `http`; `Date` is added.
-fn store(fields: &str) -> Result<Terms, NotStored> {
-    Response::new(200, &format!("{DATE}{fields}")).consider(&http(), &asks(""))
+fn store(fields: &str) -> Result<Freshness, NotStored> {
+    Response::new(200, &format!("{DATE}{fields}")).consider(&http(), &request_with(""))
 }
 
 /// The terms of a 200 with these fields.
-fn terms(fields: &str) -> Terms {
+fn freshness(fields: &str) -> Freshness {
     store(fields).unwrap()
 }
 
 /// Whether a stored 200 with these response fields responds to a GET with those request fields, so many seconds later.
 fn reuse(response: &str, request: &str, later_s: u64) -> reuse::Reuse {
-    reuse::assess(&terms(response), &asks(request), NOW + seconds(later_s))
+    reuse::assess(&freshness(response), &request_with(request), NOW + seconds(later_s))
 }
 
 fn text(bytes: &[u8]) -> &str {

@@ -4,10 +4,10 @@ use h1::{Known, encode};
 
 use super::lines::{Lines, StoredLines};
 use super::precondition::{entity_tag, last_modified, same_strong_validator};
-use super::request::Asked;
+use super::request::CacheRequest;
 use super::storable::{self, NotStored};
+use super::stored_freshness::{Freshness, Times};
 use super::targeted::Effective;
-use super::terms::{Terms, Times};
 use super::{Policy, date, freshness, head};
 
 /// Appends the preconditions by which a stored response is validated (RFC 9111 section 4.3.1); nothing if it has no validator.
@@ -33,15 +33,15 @@ pub fn is_replaced(known: Known) -> bool {
 
 /// Whether a 304, received in reply to a request that had the preconditions of this stored response and no others, is about this response
 /// (RFC 9111 section 4.3.4). If not, what is stored must not be used: fetch it whole.
-pub fn confirms<'a, 'b>(terms: &Terms, stored: impl Lines<'a>, not_modified: impl Lines<'b>) -> bool {
+pub fn confirms<'a, 'b>(freshness: &Freshness, stored: impl Lines<'a>, not_modified: impl Lines<'b>) -> bool {
     match entity_tag(not_modified) {
         // A weak validator need only correspond; a strong one must be the same, and the stored one strong too.
         Some(new) if new.is_weak => entity_tag(stored).is_some_and(|stored| stored.matches_weakly(&new)),
-        Some(_) => same_strong_validator(stored, terms.date_ms, not_modified),
+        Some(_) => same_strong_validator(stored, freshness.date_ms, not_modified),
         // Many servers send no tag, and many nothing at all. The condition that failed was made of this response's validators alone, so that
         // it is the one that was meant, unless a date says otherwise.
-        None => match last_modified(not_modified, terms.date_ms) {
-            Some(new) => last_modified(stored, terms.date_ms).is_none_or(|stored| stored == new),
+        None => match last_modified(not_modified, freshness.date_ms) {
+            Some(new) => last_modified(stored, freshness.date_ms).is_none_or(|stored| stored == new),
             None => true,
         },
     }
@@ -51,9 +51,9 @@ pub fn confirms<'a, 'b>(terms: &Terms, stored: impl Lines<'a>, not_modified: imp
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshened {
     /// Stored on new terms.
-    Stored(Terms),
+    Stored(Freshness),
     /// It responds to the request that caused this, on these terms, and is stored no more.
-    NotStored(Terms, NotStored),
+    NotStored(Freshness, NotStored),
 }
 
 /// Updates a stored response from the head of a 304 that [`confirms`] it, or of a HEAD that [`head_effect`] found equal: appends the new
@@ -61,8 +61,8 @@ pub enum Freshened {
 /// key are to be written again, from the request that was sent.
 pub fn freshen<'a>(
     policy: &Policy,
-    asked: &Asked,
-    terms: &Terms,
+    wanted: &CacheRequest,
+    freshness: &Freshness,
     stored: &[u8],
     new: impl Lines<'a>,
     times: Times,
@@ -72,14 +72,14 @@ pub fn freshen<'a>(
     merge(policy, stored, new, times.received_ms, out);
     let merged = StoredLines(&out[start..]);
     let effective = Effective::read(merged);
-    let considered = storable::consider(policy, asked, terms.status, merged, &effective, times);
+    let considered = storable::consider(policy, wanted, freshness.status, merged, &effective, times);
     // Of the merged lines, `Age` is not one.
     let (initial_age_ms, has_age) = (freshness::initial_age_ms(new, times), freshness::has_age(new));
     match considered {
-        Ok(terms) => Freshened::Stored(Terms { initial_age_ms, has_age, ..terms }),
+        Ok(freshness) => Freshened::Stored(Freshness { initial_age_ms, has_age, ..freshness }),
         Err(reason) => {
-            let terms = storable::terms(policy, &effective, terms.status, merged, times);
-            Freshened::NotStored(Terms { initial_age_ms, has_age, ..terms }, reason)
+            let freshness = storable::freshness(policy, &effective, freshness.status, merged, times);
+            Freshened::NotStored(Freshness { initial_age_ms, has_age, ..freshness }, reason)
         }
     }
 }
@@ -131,7 +131,7 @@ fn belongs_to_body(known: Known, name: &[u8]) -> bool {
 pub enum HeadEffect {
     /// The same: [`freshen`] it.
     Freshen,
-    /// Another: make it stale ([`Terms::invalidate`]).
+    /// Another: make it stale ([`Freshness::invalidate`]).
     Invalidate,
     /// Nothing follows.
     None,
@@ -139,13 +139,13 @@ pub enum HeadEffect {
 
 /// Compares a stored 200, whose body has `body_length` bytes, with the response to a HEAD.
 pub fn head_effect<'a, 'b>(
-    terms: &Terms,
+    freshness: &Freshness,
     stored: impl Lines<'a>,
     body_length: u64,
     status: u16,
     head: impl Lines<'b>,
 ) -> HeadEffect {
-    if status != 200 || terms.status != 200 {
+    if status != 200 || freshness.status != 200 {
         return HeadEffect::None;
     }
     let same = |known: Known| match head.first(known) {

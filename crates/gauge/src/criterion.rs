@@ -101,20 +101,20 @@ impl Measured<'_> {
         self.trial.report.as_ref()?.total.chat.as_ref()
     }
 
-    fn answered(&self) -> Option<f64> {
-        let answered = self.trial.report.as_ref()?.total.requests.answered?;
-        (answered > 0).then_some(answered as f64)
+    fn responses(&self) -> Option<f64> {
+        let responses = self.trial.report.as_ref()?.total.requests.responses?;
+        (responses > 0).then_some(responses as f64)
     }
 
     /// Handshakes of TLS, full and resumed; none where connections were kept, and so handshakes are few and not what is measured.
     fn handshakes(&self) -> Option<f64> {
         let tls = self.trial.report.as_ref()?.total.tls.as_ref()?;
         let handshakes = (tls.full + tls.resumed) as f64;
-        (handshakes >= self.answered()?).then_some(handshakes)
+        (handshakes >= self.responses()?).then_some(handshakes)
     }
 
     fn cpu_us(&self, usage: Option<&Usage>) -> Option<f64> {
-        Some(verdict::cpu_s(usage?)? * 1e6 / self.answered()?)
+        Some(verdict::cpu_s(usage?)? * 1e6 / self.responses()?)
     }
 }
 
@@ -381,7 +381,7 @@ impl Measured<'_> {
         let total = &self.trial.report.as_ref()?.total;
         let duration = total.duration_s.filter(|duration| *duration > 0.0)?;
         let passed = total.statuses.as_ref()?.iter().filter(|(status, _)| **status / 100 == 2).map(|(_, count)| *count);
-        let offered = self.answered()? / duration;
+        let offered = self.responses()? / duration;
         (offered >= 2.0 * allowed).then(|| passed.sum::<u64>() as f64 / duration)
     }
 }
@@ -427,12 +427,12 @@ fn cost(measured: &Measured<'_>) -> Option<f64> {
     let seconds = measured.trial.report.as_ref()?.total.duration_s?;
     // Memory that has no price need not be known.
     let memory = if price.gib_hour > 0.0 { usage.memory_mean()? } else { 0.0 };
-    Some(price.of(verdict::cpu_s(usage)?, memory, seconds) / measured.answered()? * 1e6)
+    Some(price.of(verdict::cpu_s(usage)?, memory, seconds) / measured.responses()? * 1e6)
 }
 
 fn switches(measured: &Measured<'_>, usage: Option<&Usage>) -> Option<f64> {
     let usage = usage?;
-    Some((usage.voluntary_switches? + usage.involuntary_switches?) as f64 / measured.answered()?)
+    Some((usage.voluntary_switches? + usage.involuntary_switches?) as f64 / measured.responses()?)
 }
 
 /// A percentile of a distribution, if it has the samples.

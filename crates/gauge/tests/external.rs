@@ -6,7 +6,7 @@ use gauge::load::Workload;
 use gauge::observe::process::Stat;
 use gauge::results::Report;
 use gauge::tools::{self, ExternalError, Options, Tool};
-use testkit::{Upstream, answer, wait};
+use testkit::{Upstream, responder, wait};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -21,7 +21,7 @@ const LOAD: &str = "operations:\n  - {id: a, path: '/a/{n}', weight: 3, params: 
 #[test]
 #[ignore = "needs wrk"]
 fn wrk_runs_and_is_read() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let report =
         run(Tool::Wrk, &format!("base: {}\n{LOAD}load: {{closed: {{users: 4, duration: 1s}}}}\n", upstream.url()))
             .expect("a report");
@@ -31,27 +31,27 @@ fn wrk_runs_and_is_read() {
 #[test]
 #[ignore = "needs hey"]
 fn hey_runs_and_is_read() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let yaml = format!(
         "base: {}\noperations: [{{id: a, path: /a}}]\nload: {{closed: {{users: 4, iterations: 200}}}}\n",
         upstream.url()
     );
     let report = run(Tool::Hey, &yaml).expect("a report");
-    assert_eq!(report.total.requests.answered, Some(200));
+    assert_eq!(report.total.requests.responses, Some(200));
     assert_eq!(upstream.request_count(), 200);
 }
 
 #[test]
 #[ignore = "needs k6"]
 fn k6_runs_and_is_read() {
-    let upstream = Upstream::start(answer::ok("{\"last\":4}"));
+    let upstream = Upstream::start(responder::ok("{\"last\":4}"));
     let yaml = format!(
         "base: {}\n{LOAD}  - {{id: c, path: '/c/{{x}}', params: {{x: {{captured: x, else: 1}}}}, capture: [{{name: x, json: /last, plus: 1}}]}}\nload: {{open: {{rate: 100/s, duration: 2s, connections: 8}}}}\n",
         upstream.url()
     );
     let report = run(Tool::K6, &yaml).expect("a report");
     check(&report, &upstream);
-    assert!(report.total.requests.answered >= Some(190), "{:?}", report.total.requests);
+    assert!(report.total.requests.responses >= Some(190), "{:?}", report.total.requests);
     assert_eq!(report.total.rate.requested, Some(100.0));
     let targets: Vec<String> = upstream.requests().iter().map(|request| request.head.target().to_owned()).collect();
     assert!(targets.iter().any(|target| target == "/c/5"), "captured: {targets:?}");
@@ -60,11 +60,11 @@ fn k6_runs_and_is_read() {
 #[test]
 #[ignore = "needs jmeter"]
 fn jmeter_runs_and_is_read() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let yaml = format!("base: {}\n{LOAD}load: {{closed: {{users: 4, iterations: 100}}}}\n", upstream.url());
     let report = run(Tool::Jmeter, &yaml).expect("a report");
     check(&report, &upstream);
-    assert_eq!(report.total.requests.answered, Some(100));
+    assert_eq!(report.total.requests.responses, Some(100));
     assert_eq!(report.operations.len(), 2);
 }
 
@@ -104,10 +104,10 @@ fn what_a_script_of_a_tool_started_ends_with_it() {
 
 /// Both operations were sent as the workload has them, and the report counts what the server saw.
 fn check(report: &Report, upstream: &Upstream) {
-    let answered = report.total.requests.answered.expect("counted");
+    let responses = report.total.requests.responses.expect("counted");
     let seen = upstream.request_count() as u64;
     // What was in flight at the end may have been cut off.
-    assert!(answered > 0 && answered <= seen && seen - answered <= 8, "{answered} of {seen}");
+    assert!(responses > 0 && responses <= seen && seen - responses <= 8, "{responses} of {seen}");
     assert!(report.total.latency.as_ref().is_some_and(|latency| latency.mean_ms > Some(0.0)), "{report:?}");
     assert_eq!(report.total.errors.total, Some(0), "{report:?}");
     let requests = upstream.requests();
@@ -147,6 +147,6 @@ fn a_dead_server_is_no_crash_with_wrk() {
 fn a_dead_server_is_no_crash_with_hey() {
     let port = testkit::ports::Port::free();
     let report = run(Tool::Hey, &to_nobody(&port)).expect("a report");
-    assert_eq!(report.total.requests.answered, Some(0));
+    assert_eq!(report.total.requests.responses, Some(0));
     assert!(report.total.errors.connect > Some(0));
 }

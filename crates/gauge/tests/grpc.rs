@@ -26,7 +26,7 @@ const METHOD: &str = "com.example.grpc.EventService/ProcessEvent";
 
 /// What the server does with the n-th call.
 #[derive(Debug, Clone, Copy)]
-enum Reply {
+enum Canned {
     /// A message, then this status in trailers.
     Message(&'static [u8], &'static str),
     /// This status in the head.
@@ -48,7 +48,7 @@ const REFUSED: &[u8] = &[0, 0, 0, 0, 4, 0x12, 0x02, b'n', b'o'];
 /// The heads and bodies that reached it.
 type Seen = Arc<Mutex<Vec<(http::request::Parts, Vec<u8>)>>>;
 
-fn server(replies: &'static [Reply]) -> (SocketAddr, Seen) {
+fn server(responses: &'static [Canned]) -> (SocketAddr, Seen) {
     let (tell, told) = mpsc::channel();
     let seen = Seen::default();
     let of_server = Arc::clone(&seen);
@@ -60,10 +60,10 @@ fn server(replies: &'static [Reply]) -> (SocketAddr, Seen) {
             // One connection, whose calls are counted.
             let (socket, _) = listener.accept().await.expect("a connection");
             let mut connection = h2::server::handshake(socket).await.expect("HTTP/2");
-            let mut replies = replies.iter().cycle();
+            let mut responses = responses.iter().cycle();
             while let Some(Ok((request, respond))) = connection.accept().await {
-                let reply = *replies.next().expect("endless");
-                tokio::spawn(call(request, respond, reply, Arc::clone(&of_server)));
+                let response = *responses.next().expect("endless");
+                tokio::spawn(call(request, respond, response, Arc::clone(&of_server)));
             }
         });
     });
@@ -73,7 +73,7 @@ fn server(replies: &'static [Reply]) -> (SocketAddr, Seen) {
 async fn call(
     request: http::Request<h2::RecvStream>,
     mut respond: h2::server::SendResponse<Bytes>,
-    reply: Reply,
+    response: Canned,
     seen: Seen,
 ) {
     let (head, mut body) = request.into_parts();
@@ -87,20 +87,20 @@ async fn call(
     let fields = |status: &str| {
         http::HeaderMap::from_iter([("grpc-status".parse().expect("a name"), status.parse().expect("a value"))])
     };
-    let _ = match reply {
-        Reply::HeadOnly(status) => {
+    let _ = match response {
+        Canned::HeadOnly(status) => {
             respond.send_response(head.header("grpc-status", status).body(()).expect("a head"), true).map(|_| ())
         }
-        Reply::Http(status) => {
+        Canned::Http(status) => {
             respond.send_response(http::Response::builder().status(status).body(()).expect("a head"), true).map(|_| ())
         }
-        Reply::Message(message, status) => {
+        Canned::Message(message, status) => {
             respond.send_response(head.body(()).expect("a head"), false).and_then(|mut stream| {
                 stream.send_data(Bytes::from_static(message), false)?;
                 stream.send_trailers(fields(status))
             })
         }
-        Reply::HeadThenMessage(field) => respond
+        Canned::HeadThenMessage(field) => respond
             .send_response(head.header("grpc-status", "0").body(()).expect("a head"), false)
             .and_then(|mut stream| {
                 stream.send_data(Bytes::from_static(STORED), field.is_none())?;
@@ -109,14 +109,14 @@ async fn call(
                     stream.send_trailers(http::HeaderMap::from_iter([field]))
                 })
             }),
-        Reply::Foreign(status, kind) => {
+        Canned::Foreign(status, kind) => {
             let head = http::Response::builder().status(status).header("content-type", kind).body(()).expect("a head");
             respond.send_response(head, false).and_then(|mut stream| {
                 stream.send_data(Bytes::from_static(STORED), false)?;
                 stream.send_trailers(fields("0"))
             })
         }
-        Reply::Silent => respond
+        Canned::Silent => respond
             .send_response(head.body(()).expect("a head"), false)
             .and_then(|mut stream| stream.send_data(Bytes::from_static(STORED), true)),
     };
@@ -143,20 +143,20 @@ fn load(address: SocketAddr, more: &[&str]) -> (Option<i32>, String, Value) {
 
 #[test]
 fn calls_share_a_connection_and_codes_are_errors() {
-    const REPLIES: &[Reply] = &[
-        Reply::Message(STORED, "0"),
-        Reply::Message(REFUSED, "0"),
-        Reply::HeadOnly("3"),
-        Reply::Message(STORED, "14"),
-        Reply::Http(503),
-        Reply::Silent,
+    const CANNED: &[Canned] = &[
+        Canned::Message(STORED, "0"),
+        Canned::Message(REFUSED, "0"),
+        Canned::HeadOnly("3"),
+        Canned::Message(STORED, "14"),
+        Canned::Http(503),
+        Canned::Silent,
     ];
     let folder = tempfile::tempdir().expect("a folder");
     let events = folder.path().join("events");
     let one = r#"{"eventHeader":{"eventName":"CarCreated"},"eventBody":{"entities":[{"entityType":"Car","entityId":"1","updatedAttributes":{"doors":5}}]}}"#;
     std::fs::write(&events, format!("{one}\n{}\n", one.replace("Car", "Loan"))).expect("a file");
     let body = format!("@{}", events.display());
-    let (address, seen) = server(REPLIES);
+    let (address, seen) = server(CANNED);
     let (code, said, report) = load(address, &["-n", "60", "-c", "8", "--timeout", "20s", "--body", &body]);
     assert_eq!(code, Some(0), "{said}");
     let total = &report["total"];
@@ -189,18 +189,18 @@ fn calls_share_a_connection_and_codes_are_errors() {
 
 #[test]
 fn only_a_response_of_grpc_with_ok_at_its_end_is_a_success() {
-    const REPLIES: &[Reply] = &[
-        Reply::Message(STORED, "0"),
-        Reply::Http(204),
-        Reply::Http(302),
-        Reply::HeadThenMessage(None),
-        Reply::HeadThenMessage(Some("x-trailer")),
-        Reply::Foreign(200, "text/html"),
-        Reply::Foreign(500, "application/grpc"),
-        Reply::Message(STORED, "+0"),
-        Reply::Message(STORED, "00"),
+    const CANNED: &[Canned] = &[
+        Canned::Message(STORED, "0"),
+        Canned::Http(204),
+        Canned::Http(302),
+        Canned::HeadThenMessage(None),
+        Canned::HeadThenMessage(Some("x-trailer")),
+        Canned::Foreign(200, "text/html"),
+        Canned::Foreign(500, "application/grpc"),
+        Canned::Message(STORED, "+0"),
+        Canned::Message(STORED, "00"),
     ];
-    let (code, said, report) = load(server(REPLIES).0, &["-n", "9", "-c", "1", "--timeout", "20s"]);
+    let (code, said, report) = load(server(CANNED).0, &["-n", "9", "-c", "1", "--timeout", "20s"]);
     assert_eq!(code, Some(0), "{said}");
     let total = &report["total"];
     assert_eq!(total["statuses"], serde_json::json!({"200": 1, "204": 1, "302": 1, "500": 1, "2": 5}), "{said}");
@@ -209,9 +209,9 @@ fn only_a_response_of_grpc_with_ok_at_its_end_is_a_success() {
 
 #[test]
 fn fields_of_an_operation_replace_those_of_grpc_and_never_come_twice() {
-    const REPLIES: &[Reply] = &[Reply::Message(STORED, "0")];
+    const CANNED: &[Canned] = &[Canned::Message(STORED, "0")];
     let own = ["-H", "Content-Type: application/json", "-H", "GRPC-Timeout: 1S", "-H", "X-Case: once"];
-    let (address, seen) = server(REPLIES);
+    let (address, seen) = server(CANNED);
     let (_, said, report) = load(address, &[&["-n", "1", "--timeout", "20s"][..], &own].concat());
     assert_eq!(report["total"]["errors"]["total"], 0, "{said}");
     let seen = seen.lock().expect("no panic");

@@ -11,7 +11,7 @@ use gauge::load::{Generator, Options, Prepared, Workload};
 use gauge::results::Report;
 
 /// What a server does with a request: its path and the length of its body give status and body.
-type Answer = fn(&str, usize) -> Option<(u16, String)>;
+type Handler = fn(&str, usize) -> Option<(u16, String)>;
 
 /// A server on a thread of its own until the test process ends.
 struct Server {
@@ -20,7 +20,7 @@ struct Server {
 }
 
 impl Server {
-    fn start(answer: Answer) -> Self {
+    fn start(response: Handler) -> Self {
         let connections = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&connections);
         let (tell, told) = mpsc::channel();
@@ -33,7 +33,7 @@ impl Server {
                 loop {
                     let (socket, _) = listener.accept().await.expect("a connection");
                     counted.fetch_add(1, Ordering::SeqCst);
-                    tokio::task::spawn_local(serve(socket, answer));
+                    tokio::task::spawn_local(serve(socket, response));
                 }
             });
         });
@@ -48,7 +48,7 @@ impl Server {
     }
 }
 
-async fn serve(socket: tokio::net::TcpStream, answer: Answer) {
+async fn serve(socket: tokio::net::TcpStream, response: Handler) {
     let Ok(mut connection) = h2::server::handshake(socket).await else { return };
     while let Some(Ok((request, mut respond))) = connection.accept().await {
         tokio::task::spawn_local(async move {
@@ -59,7 +59,7 @@ async fn serve(socket: tokio::net::TcpStream, answer: Answer) {
                 length += data.len();
                 let _ = body.flow_control().release_capacity(data.len());
             }
-            let Some((status, text)) = answer(&path, length) else {
+            let Some((status, text)) = response(&path, length) else {
                 respond.send_reset(h2::Reason::INTERNAL_ERROR);
                 return;
             };
@@ -77,7 +77,7 @@ fn streams_share_connections() {
     let report = server.run("operations: [{id: get, path: /x}]\nload: {closed: {users: 32, iterations: 640}}\n", 8);
     let total = &report.total;
     assert_eq!(report.generator.protocol.as_deref(), Some("HTTP/2"));
-    assert_eq!((total.requests.answered, total.errors.total), (Some(640), Some(0)));
+    assert_eq!((total.requests.responses, total.errors.total), (Some(640), Some(0)));
     assert_eq!(total.connections_opened, Some(4));
     assert_eq!(server.connections.load(Ordering::SeqCst), 4);
     assert_eq!(total.statuses, Some(BTreeMap::from([(200, 640)])));
@@ -88,7 +88,7 @@ fn an_open_loop_is_paced() {
     let server = Server::start(|_, _| Some((200, String::new())));
     let report = server
         .run("operations: [{id: get, path: /x}]\nload: {open: {rate: 300/s, duration: 1s, connections: 16}}\n", 16);
-    assert_eq!((report.total.requests.scheduled, report.total.requests.answered), (Some(300), Some(300)));
+    assert_eq!((report.total.requests.scheduled, report.total.requests.responses), (Some(300), Some(300)));
     assert_eq!(report.total.lag.as_ref().and_then(|lag| lag.count), Some(300));
 }
 
@@ -126,7 +126,7 @@ fn a_reset_stream_and_a_dead_server_are_errors() {
 }
 
 #[test]
-fn a_server_that_never_answers_is_a_time_out() {
+fn a_server_that_never_responds_is_a_time_out() {
     let upstream = testkit::Upstream::connections(|conn| conn.stall());
     let dead = Server { address: upstream.socket_addr(), connections: Arc::default() };
     let report =

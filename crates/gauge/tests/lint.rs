@@ -45,7 +45,7 @@ fn gates_break_littles_law_by_30_percent_and_the_other_three_rows_do_not() {
 }
 
 #[test]
-fn a_gateway_beside_its_direct_lane_has_headroom_and_a_faster_one_would_not() {
+fn a_gateway_beside_its_baseline_has_headroom_and_a_faster_one_would_not() {
     let direct = "published/section2-direct.txt";
     let (lines, code) = lint(&["--direct", direct, "published/section2-through-fiber.txt"]);
     assert_eq!((lines, code), (vec![], 0), "94,010 is 1.44 times 65,505");

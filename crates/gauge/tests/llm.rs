@@ -67,7 +67,7 @@ fn a_cut_stream_is_a_failure() {
     for model in ["sim-f10", "sim-f10-done"] {
         let total = run(&simulator(), &format!("{{model: {model}}}"), CLOSED);
         assert_eq!((ends(&total), total.errors.total), ((0, 0, 40), Some(40)), "{model}: {total:?}");
-        assert_eq!(total.requests.answered, Some(0));
+        assert_eq!(total.requests.responses, Some(0));
     }
 }
 

@@ -10,7 +10,7 @@ use gauge::load::{Generator, Options, Prepared, Workload};
 use gauge::results::Report;
 use gauge::results::report::Measurement;
 use gauge::verdict;
-use testkit::{DEADLINE, Gate, Process, Signal, Upstream, answer, wait};
+use testkit::{DEADLINE, Gate, Process, Signal, Upstream, responder, wait};
 
 fn workload(yaml: &str) -> Workload {
     serde_saphyr::from_str(yaml).unwrap_or_else(|error| panic!("{yaml}\n{error}"))
@@ -33,21 +33,21 @@ fn get(upstream: &Upstream, load: &str) -> String {
 fn balanced(total: &Measurement) {
     let requests = &total.requests;
     let errors = &total.errors;
-    let without_answer = [errors.connect, errors.reset, errors.timeout, errors.bad_reply]
+    let without_response = [errors.connect, errors.reset, errors.timeout, errors.invalid_response]
         .iter()
         .map(|count| count.expect("counted"))
         .sum::<u64>();
-    let ends = requests.answered.expect("counted")
-        + without_answer
+    let ends = requests.responses.expect("counted")
+        + without_response
         + requests.dropped.expect("counted")
-        + requests.unanswered.expect("counted");
+        + requests.no_response.expect("counted");
     assert_eq!(requests.scheduled, Some(ends), "{total:?}");
 }
 
 /// Who watches may be ready before the generator's threads are: `gauge run` then waited without end.
 #[test]
 fn a_load_that_is_let_go_before_it_runs_begins() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let generator = generator(&get(&upstream, "{closed: {users: 2, iterations: 5}}"), 2);
     let watch = generator.watch();
     for _ in 0..2 {
@@ -61,16 +61,16 @@ fn a_load_that_is_let_go_before_it_runs_begins() {
             }
             running.join().expect("no panic").expect("a report")
         });
-        assert_eq!((report.total.requests.answered, report.truncated), (Some(5), None));
+        assert_eq!((report.total.requests.responses, report.truncated), (Some(5), None));
     }
 }
 
 #[test]
 fn a_closed_loop_sends_what_it_was_told_to() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let report = run(&get(&upstream, "{closed: {users: 7, iterations: 50}}"));
     let total = &report.total;
-    assert_eq!((total.requests.answered, total.requests.sent), (Some(50), Some(50)));
+    assert_eq!((total.requests.responses, total.requests.sent), (Some(50), Some(50)));
     assert_eq!(upstream.request_count(), 50);
     assert_eq!(total.connections_opened, Some(7), "each user keeps its connection");
     assert_eq!(total.statuses, Some(BTreeMap::from([(200, 50)])));
@@ -84,7 +84,7 @@ fn a_closed_loop_sends_what_it_was_told_to() {
 
 #[test]
 fn an_open_loop_reaches_its_rate_and_says_how_late_it_was() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let report = run(&get(&upstream, "{open: {rate: 400/s, duration: 2s}}"));
     let total = &report.total;
     assert_eq!((total.requests.scheduled, total.requests.sent), (Some(800), Some(800)));
@@ -104,7 +104,7 @@ fn an_open_loop_reaches_its_rate_and_says_how_late_it_was() {
 
 #[test]
 fn poisson_arrivals_and_ramps_are_sent() {
-    let upstream = Upstream::start(answer::ok(""));
+    let upstream = Upstream::start(responder::ok(""));
     let report = run(&get(&upstream, "{open: {rate: {from: 0, to: 400/s}, duration: 1s}}"));
     assert_eq!(report.total.requests.scheduled, Some(200));
     let report = run(&get(&upstream, "{open: {rate: 300/s, duration: 1s, arrivals: poisson}}"));
@@ -170,14 +170,14 @@ fn a_closed_loop_shows_a_stall_when_corrected() {
         (total.latency.as_ref().expect("latency"), total.corrected.as_ref().expect("corrected"));
     assert!(measured.p99_ms < corrected.p99_ms, "as measured, it is hidden: {measured:?}, {corrected:?}");
     assert!(corrected.p99_ms >= most_of(stall), "{corrected:?}");
-    assert_eq!(measured.count, total.requests.answered);
+    assert_eq!(measured.count, total.requests.responses);
     assert!(corrected.count > measured.count);
     balanced(total);
 }
 
 #[test]
 fn what_finds_no_connection_in_time_is_dropped_and_counted() {
-    let upstream = Upstream::start(answer::stall());
+    let upstream = Upstream::start(responder::stall());
     let report = run(&(get(&upstream, "{open: {rate: 100/s, duration: 1s, connections: 3}}") + "timeout: 200ms\n"));
     let total = &report.total;
     assert_eq!(total.requests.scheduled, Some(100));
@@ -188,7 +188,7 @@ fn what_finds_no_connection_in_time_is_dropped_and_counted() {
         .find(|verdict| verdict.name.effect() == verdict::Effect::Condition);
     assert_eq!(condition, None);
     assert!(total.errors.timeout >= Some(3), "{total:?}");
-    assert_eq!(total.requests.answered, Some(0));
+    assert_eq!(total.requests.responses, Some(0));
     assert_eq!(total.latency, None);
     assert!(report.seconds.iter().map(|second| second.dropped.unwrap_or(0)).sum::<u64>() >= 50);
     balanced(total);
@@ -196,7 +196,7 @@ fn what_finds_no_connection_in_time_is_dropped_and_counted() {
 
 #[test]
 fn a_dead_server_is_errors_and_no_hang() {
-    let upstream = Upstream::start(answer::ok(""));
+    let upstream = Upstream::start(responder::ok(""));
     upstream.stop();
     for load in [
         "{closed: {users: 4, iterations: 20}}",
@@ -206,7 +206,7 @@ fn a_dead_server_is_errors_and_no_hang() {
         let report = run(&get(&upstream, load));
         assert_eq!(report.total.errors.connect, report.total.errors.total, "{load}");
         assert!(report.total.errors.total >= Some(20), "{load}: {:?}", report.total.errors);
-        assert_eq!(report.total.requests.answered, Some(0), "{load}");
+        assert_eq!(report.total.requests.responses, Some(0), "{load}");
         assert_eq!(report.total.error_rate(), Some(1.0), "{load}");
         balanced(&report.total);
     }
@@ -214,24 +214,24 @@ fn a_dead_server_is_errors_and_no_hang() {
 
 #[test]
 fn each_kind_of_failure_has_its_count() {
-    for (answer, timeout, kind) in [
-        (answer::close(), "5s", "reset"),
-        (answer::reset(), "5s", "reset"),
-        (answer::close_after(10, 100), "5s", "reset"),
-        (answer::stall(), "150ms", "timeout"),
-        (answer::raw("HTTP/2.0 nonsense\r\n\r\n"), "5s", "bad"),
-        (answer::raw("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP"), "5s", "bad"),
-        (answer::raw("\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"), "5s", "bad"),
-        (answer::status(503), "5s", "status"),
+    for (response, timeout, kind) in [
+        (responder::close(), "5s", "reset"),
+        (responder::reset(), "5s", "reset"),
+        (responder::close_after(10, 100), "5s", "reset"),
+        (responder::stall(), "150ms", "timeout"),
+        (responder::raw("HTTP/2.0 nonsense\r\n\r\n"), "5s", "bad"),
+        (responder::raw("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP"), "5s", "bad"),
+        (responder::raw("\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"), "5s", "bad"),
+        (responder::status(503), "5s", "status"),
     ] {
-        let upstream = Upstream::start(answer);
+        let upstream = Upstream::start(response);
         let report = run(&(get(&upstream, "{closed: {users: 2, iterations: 6}}") + &format!("timeout: {timeout}\n")));
         let errors = &report.total.errors;
         let seen = match kind {
             "reset" => errors.reset,
             "timeout" => errors.timeout,
             "status" => errors.status,
-            _ => errors.bad_reply,
+            _ => errors.invalid_response,
         };
         assert_eq!((seen, errors.total), (Some(6), Some(6)), "{kind}: {errors:?}");
         balanced(&report.total);
@@ -239,10 +239,10 @@ fn each_kind_of_failure_has_its_count() {
 }
 
 #[test]
-fn answers_in_every_framing_are_understood() {
+fn responses_in_every_framing_are_understood() {
     let bytewise = Arc::new(AtomicUsize::new(0));
-    let turn = Arc::clone(&bytewise);
-    let upstream = Upstream::start(move |conn, _| match turn.fetch_add(1, Ordering::SeqCst) % 5 {
+    let round = Arc::clone(&bytewise);
+    let upstream = Upstream::start(move |conn, _| match round.fetch_add(1, Ordering::SeqCst) % 5 {
         0 => conn.write_bytewise("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"),
         1 => conn.write_bytewise("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"),
         2 => conn.write("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n"),
@@ -263,23 +263,23 @@ fn large_bodies_go_out_whole() {
     let file = folder.path().join("body");
     let size = 32 << 20;
     std::fs::write(&file, testkit::pattern::bytes(size)).expect("a file");
-    let upstream = Upstream::connections(answer::sink);
+    let upstream = Upstream::connections(responder::sink);
     let yaml = format!(
         "base: {}\noperations: [{{id: put, method: PUT, path: /x, body: {{file: {}}}, capture: [{{name: a, json: ''}}]}}]\nload: {{closed: {{users: 2, iterations: 4}}}}\n",
         upstream.url(),
         file.display()
     );
     let report = run(&yaml);
-    assert_eq!(report.total.requests.answered, Some(4), "{:?}", report.total.errors);
+    assert_eq!(report.total.requests.responses, Some(4), "{:?}", report.total.errors);
     assert!(report.total.bytes.sent > Some(4 * size as u64));
     assert!(upstream.requests().iter().all(|request| request.body_length == size as u64));
 }
 
 #[test]
-fn large_answers_come_in_whole() {
-    let upstream = Upstream::start(answer::large(8 << 20));
+fn large_responses_come_in_whole() {
+    let upstream = Upstream::start(responder::large(8 << 20));
     let report = run(&get(&upstream, "{closed: {users: 2, iterations: 6}}"));
-    assert_eq!(report.total.requests.answered, Some(6));
+    assert_eq!(report.total.requests.responses, Some(6));
     assert!(report.total.bytes.received > Some(6 * (8 << 20)));
 }
 
@@ -328,7 +328,7 @@ load: {{closed: {{users: 1, iterations: 8}}}}
     assert_eq!(refused.load(Ordering::SeqCst), 1);
     assert_eq!(report.operations.len(), 1, "the login is not part of the total");
     assert_eq!(report.phases[0].name, "setup");
-    assert_eq!(report.phases[0].operations[0].total.requests.answered, Some(1));
+    assert_eq!(report.phases[0].operations[0].total.requests.responses, Some(1));
 }
 
 #[test]
@@ -336,7 +336,7 @@ fn values_follow_their_sources() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("users.csv");
     std::fs::write(&file, "name,city\nann,x y\nbob,z\n").expect("a file");
-    let upstream = Upstream::start(answer::ok(""));
+    let upstream = Upstream::start(responder::ok(""));
     let yaml = format!(
         "base: {0}\norder: sequence\nload: {{closed: {{users: 4, iterations: 40}}}}\noperations:\n  - {{id: a, path: '/n/{{n}}', params: {{n: {{counter: 100}}}}}}\n  \
          - {{id: b, path: '/u/{{name}}/{{city}}', params: {{name: {{csv: {1}, column: name, order: sequence}}, city: {{csv: {1}, column: city, order: sequence}}}}}}\n",
@@ -356,31 +356,31 @@ fn values_follow_their_sources() {
 
 #[test]
 fn weights_are_shares() {
-    let upstream = Upstream::start(answer::ok(""));
+    let upstream = Upstream::start(responder::ok(""));
     let yaml = format!(
         "base: {}\noperations: [{{id: often, path: /often, weight: 9}}, {{id: seldom, path: /seldom}}, {{id: never, path: /never, weight: 0}}]\nload: {{closed: {{users: 4, iterations: 2000}}}}\n",
         upstream.url()
     );
     let report = run(&yaml);
-    let answered: Vec<u64> =
-        report.operations.iter().map(|operation| operation.total.requests.answered.expect("counted")).collect();
-    assert_eq!(answered.len(), 2, "what is never sent is not reported");
-    assert_eq!(answered.iter().sum::<u64>(), 2000);
-    assert!((1740..1860).contains(&answered[0]), "{answered:?}");
+    let responses: Vec<u64> =
+        report.operations.iter().map(|operation| operation.total.requests.responses.expect("counted")).collect();
+    assert_eq!(responses.len(), 2, "what is never sent is not reported");
+    assert_eq!(responses.iter().sum::<u64>(), 2000);
+    assert!((1740..1860).contains(&responses[0]), "{responses:?}");
 }
 
 #[test]
 fn phases_follow_each_other_and_warm_up_is_left_out() {
-    let upstream = Upstream::start(answer::ok(""));
+    let upstream = Upstream::start(responder::ok(""));
     let report = run(&get(
         &upstream,
         "\n  phases:\n    - {name: warm, warmup: true, open: {rate: 200/s, duration: 500ms}}\n    - {name: steady, open: {rate: 200/s, duration: 1s}}\n    - {name: users, closed: {users: 3, iterations: 30}}\n    - {name: ramp, closed: {users: {from: 1, to: 4}, duration: 500ms, think: {mean: 10ms}}}",
     ));
     let counts: Vec<(&str, Option<u64>)> =
-        report.phases.iter().map(|phase| (phase.name.as_str(), phase.total.requests.answered)).collect();
+        report.phases.iter().map(|phase| (phase.name.as_str(), phase.total.requests.responses)).collect();
     assert_eq!(counts[..3], [("warm", Some(100)), ("steady", Some(200)), ("users", Some(30))]);
     assert!(counts[3].1 > Some(20), "{counts:?}");
-    assert_eq!(report.total.requests.answered, counts[1..].iter().map(|(_, count)| *count).sum());
+    assert_eq!(report.total.requests.responses, counts[1..].iter().map(|(_, count)| *count).sum());
     assert!((report.phases[1].start_s - 0.5).abs() < 1e-6, "without a gap: {}", report.phases[1].start_s);
     assert_eq!(report.phases[3].total.concurrency, Some(2.5));
     assert_eq!(upstream.request_count() as u64, counts.iter().map(|(_, count)| count.unwrap_or(0)).sum::<u64>());
@@ -389,17 +389,17 @@ fn phases_follow_each_other_and_warm_up_is_left_out() {
 
 #[test]
 fn a_stopped_run_reports_what_was() {
-    let upstream = Upstream::start(answer::ok(""));
+    let upstream = Upstream::start(responder::ok(""));
     let generator = generator(&get(&upstream, "{open: {rate: 200/s, duration: 60s}}"), 2);
     let watch = generator.watch();
     let report = std::thread::scope(|scope| {
         let run = scope.spawn(|| generator.run().expect("a report"));
-        testkit::wait::until(testkit::DEADLINE, "some answers", || watch.counts().answered >= 40);
+        testkit::wait::until(testkit::DEADLINE, "some answers", || watch.counts().responses >= 40);
         watch.stop();
         run.join().expect("no panic")
     });
     assert_eq!(report.truncated.as_deref(), Some("interrupted"));
-    assert!(report.total.requests.answered >= Some(40));
+    assert!(report.total.requests.responses >= Some(40));
     assert!(report.total.duration_s < Some(30.0));
     balanced(&report.total);
 }
@@ -411,7 +411,7 @@ fn program(args: &[&str]) -> Process {
 
 #[test]
 fn the_program_ends_with_requests_in_time() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let process = program(&["load", &upstream.url(), "-c", "4", "-n", "1200"]);
     let status = process.wait_for_exit(testkit::DEADLINE);
     let out = process.stdout();
@@ -426,7 +426,7 @@ fn the_program_ends_with_requests_in_time() {
 
 #[test]
 fn an_interrupt_gives_the_part_that_ran() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let folder = tempfile::tempdir().expect("a folder");
     let json = folder.path().join("report.json");
     let process = program(&["load", &upstream.url(), "-r", "200", "-d", "60s", "--json", &json.display().to_string()]);
@@ -437,7 +437,7 @@ fn an_interrupt_gives_the_part_that_ran() {
     assert!(process.stdout().contains("truncated"), "{}", process.tail());
     let report = Report::from_json(&std::fs::read_to_string(json).expect("a file")).expect("a report");
     assert_eq!(report.truncated.as_deref(), Some("interrupted"));
-    assert!(report.total.requests.answered > Some(0));
+    assert!(report.total.requests.responses > Some(0));
 }
 
 #[test]
@@ -460,7 +460,7 @@ fn the_program_says_what_is_wrong() {
 
 #[test]
 fn options_become_the_request() {
-    let upstream = Upstream::start(answer::echo());
+    let upstream = Upstream::start(responder::echo());
     let folder = tempfile::tempdir().expect("a folder");
     let targets = folder.path().join("targets.txt");
     std::fs::write(&targets, format!("GET {0}/a\nX-A: 1\n\nPOST {0}/b\n@body\n", upstream.url())).expect("a file");
@@ -493,6 +493,6 @@ fn keep_alive_connections_that_the_server_closes_are_opened_again() {
         if closing.fetch_xor(true, Ordering::SeqCst) { conn.close() } else { Ok(()) }
     });
     let report = run(&get(&upstream, "{closed: {users: 1, iterations: 20, think: {mean: 20ms}}}"));
-    assert_eq!(report.total.requests.answered, Some(20), "{:?}", report.total.errors);
+    assert_eq!(report.total.requests.responses, Some(20), "{:?}", report.total.errors);
     assert_eq!(report.total.connections_opened, Some(10));
 }

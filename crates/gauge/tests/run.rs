@@ -55,7 +55,7 @@ fn rounds_are_run_forwards_and_backwards_and_reported() {
     for run in &runs {
         assert_eq!(run["state"], "done", "{run}");
         let total = &run["report"]["total"];
-        assert!(total["requests"]["answered"].as_u64() > Some(0) && total["errors"]["total"] == 0, "{total}");
+        assert!(total["requests"]["responses"].as_u64() > Some(0) && total["errors"]["total"] == 0, "{total}");
         // The processes are read before the first request and after the last response.
         let seconds = |of: &Value| of["duration_s"].as_f64().expect("seconds");
         assert!(seconds(&run["observed"]) >= seconds(total), "{} {}", run["observed"], total["duration_s"]);
@@ -158,7 +158,7 @@ fn ctrl_c_ends_everything_in_order() {
 }
 
 #[test]
-fn a_gateway_that_answers_otherwise_is_shown_with_the_difference_and_not_loaded() {
+fn a_gateway_that_responds_otherwise_is_shown_with_the_difference_and_not_loaded() {
     let own = "daemon off;\npid nginx.pid;\nerror_log stderr error;\nevents {}\nhttp {\n  access_log off;\n  client_body_temp_path t1;\n  \
         proxy_temp_path t2;\n  fastcgi_temp_path t3;\n  uwsgi_temp_path t4;\n  scgi_temp_path t5;\n  server {\n    listen {listen};\n    \
         location / { proxy_pass {upstream 1}; }\n    location = /items { return 418 short; }\n  }\n}\n";
@@ -212,7 +212,7 @@ fn a_gateway_whose_program_is_not_here_is_configured_and_has_no_number() {
 }
 
 #[test]
-fn an_upstream_that_does_not_answer_as_expected_ends_it_with_the_reason() {
+fn an_upstream_that_does_not_respond_as_expected_ends_it_with_the_reason() {
     let campaign = Campaign::new(&GATEWAYS.replace("{id: addItem}", "{id: addItem, expect: [418]}"));
     let finished = campaign.run(&[]);
     assert_eq!(finished.code, 69, "{}", finished.text());
@@ -225,7 +225,7 @@ fn an_upstream_that_does_not_answer_as_expected_ends_it_with_the_reason() {
 }
 
 #[test]
-fn a_treatment_is_counted_in_the_answers() {
+fn a_treatment_is_counted_in_the_responses() {
     let seen = "treatment: {name: json, header: content-type, value: application/json, at_least: 100%}, load: {closed";
     let campaign = Campaign::new(&GATEWAYS.replace("load: {closed", seen));
     assert_eq!(campaign.run(&[]).code, 0);

@@ -17,12 +17,12 @@ use std::time::{Duration, SystemTime};
 use gauge::load::{Generator, Options, Prepared, Workload};
 use gauge::results::Report;
 use gauge::results::report::Tls;
-use server::{Authority, Bytewise, Reply, Server, config, config_of};
+use server::{Authority, Bytewise, Canned, Server, config, config_of};
 
 /// What the most tests have: an authority and a server that responds with so many bytes.
 fn good(size: usize) -> (Authority, Server) {
     let authority = Authority::new();
-    let server = Server::start(config(authority.leaf(&["127.0.0.1", "localhost"], |_| {}), None), Reply::Sized(size));
+    let server = Server::start(config(authority.leaf(&["127.0.0.1", "localhost"], |_| {}), None), Canned::Sized(size));
     (authority, server)
 }
 
@@ -61,7 +61,7 @@ fn connections_are_kept_and_each_has_one_handshake() {
     let report =
         get(&server.url(), "{closed: {users: 3, iterations: 300}}", &format!("tls: {{ca: {}}}", authority.pem()));
     let total = &report.total;
-    assert_eq!((total.requests.answered, total.errors.total), (Some(300), Some(0)), "{total:?}");
+    assert_eq!((total.requests.responses, total.errors.total), (Some(300), Some(0)), "{total:?}");
     assert_eq!((total.connections_opened, total.errors.tls), (Some(3), Some(0)));
     let tls = tls(&report);
     assert_eq!((tls.full, tls.resumed, tls.verified), (3, 0, true));
@@ -88,7 +88,7 @@ fn bodies_of_many_records_go_both_ways() {
     );
     let report = run(&yaml);
     let total = &report.total;
-    assert_eq!((total.requests.answered, total.errors.total), (Some(6), Some(0)), "{total:?}");
+    assert_eq!((total.requests.responses, total.errors.total), (Some(6), Some(0)), "{total:?}");
     assert_eq!(total.bytes.sent_bodies, Some(6 * size as u64));
     assert!((6 * 300_000..6 * 301_000).contains(&total.bytes.received.expect("counted")), "{:?}", total.bytes);
     let seen = server.seen.lock().expect("no panic");
@@ -103,7 +103,7 @@ fn an_open_loop_is_paced() {
     let load = "{open: {rate: 200/s, duration: 1s, connections: 8}}";
     let report = get(&server.url(), load, &format!("tls: {{ca: {}}}", authority.pem()));
     assert_eq!((report.total.requests.scheduled, report.total.errors.total), (Some(200), Some(0)));
-    assert_eq!(report.total.requests.answered, Some(200));
+    assert_eq!(report.total.requests.responses, Some(200));
 }
 
 #[test]
@@ -114,11 +114,11 @@ fn a_new_connection_for_each_request_is_a_full_handshake_or_resumes() {
         let authority = Authority::new();
         let leaf = || authority.leaf(&["127.0.0.1"], |_| {});
         for resumes in [false, true] {
-            let server = Server::start(config_of(leaf(), None, versions), Reply::Sized(5));
+            let server = Server::start(config_of(leaf(), None, versions), Canned::Sized(5));
             let more = format!("new_connections: true\ntls: {{ca: {}, resume: {resumes}}}", authority.pem());
             let report = get(&server.url(), "{closed: {users: 4, iterations: 200}}", &more);
             let (total, tls) = (&report.total, tls(&report));
-            assert_eq!((total.requests.answered, total.errors.total), (Some(200), Some(0)), "{tls:?}");
+            assert_eq!((total.requests.responses, total.errors.total), (Some(200), Some(0)), "{tls:?}");
             assert_eq!(total.connections_opened, Some(200));
             // The first of each user has nothing to resume.
             let expected = if resumes { (4, 196) } else { (200, 0) };
@@ -135,9 +135,9 @@ fn a_new_connection_for_each_request_is_a_full_handshake_or_resumes() {
 
 #[test]
 fn new_connections_without_tls() {
-    let upstream = testkit::Upstream::start(testkit::answer::ok("hello"));
+    let upstream = testkit::Upstream::start(testkit::responder::ok("hello"));
     let report = get(&upstream.url(), "{closed: {users: 4, iterations: 100}}", "new_connections: true");
-    assert_eq!((report.total.requests.answered, report.total.errors.total), (Some(100), Some(0)));
+    assert_eq!((report.total.requests.responses, report.total.errors.total), (Some(100), Some(0)));
     assert_eq!((report.total.connections_opened, &report.total.tls), (Some(100), &None));
     assert_eq!(report.total.errors.tls, None);
     assert!(upstream.requests().iter().all(|request| request.head.field("connection") == Some("close")));
@@ -175,7 +175,7 @@ fn the_end_of_a_connection_is_seen_while_a_request_is_elsewhere() {
         authority.pem()
     ));
     assert_eq!(
-        (report.total.requests.answered, report.total.errors.total),
+        (report.total.requests.responses, report.total.errors.total),
         (Some(6), Some(0)),
         "{:?}",
         report.total.errors
@@ -186,8 +186,8 @@ fn the_end_of_a_connection_is_seen_while_a_request_is_elsewhere() {
 #[test]
 fn kept_connections_that_the_server_closes_are_opened_again() {
     let authority = Authority::new();
-    let server = Server::start(config(authority.leaf(&["127.0.0.1"], |_| {}), None), Reply::SizedOnce(5));
-    let plain = testkit::Upstream::start(testkit::answer::ok("hello"));
+    let server = Server::start(config(authority.leaf(&["127.0.0.1"], |_| {}), None), Canned::SizedOnce(5));
+    let plain = testkit::Upstream::start(testkit::responder::ok("hello"));
     let report = run(&format!(
         "base: {}\norder: sequence\noperations: [{{id: tls, path: /x}}, {{id: plain, path: /x, base: {}}}]\ntls: {{ca: {}}}\n\
          load: {{closed: {{users: 1, iterations: 20, think: {{mean: 20ms}}}}}}\n",
@@ -196,7 +196,7 @@ fn kept_connections_that_the_server_closes_are_opened_again() {
         authority.pem()
     ));
     assert_eq!(
-        (report.total.requests.answered, report.total.errors.total),
+        (report.total.requests.responses, report.total.errors.total),
         (Some(20), Some(0)),
         "{:?}",
         report.total.errors
@@ -211,19 +211,19 @@ fn a_response_until_the_end_counts_only_with_close_notify() {
     let more = format!("tls: {{ca: {}}}", authority.pem());
     let load = "{closed: {users: 2, iterations: 6}}";
 
-    let server = Server::start(config(leaf(), None), Reply::UntilClosed(100_000));
+    let server = Server::start(config(leaf(), None), Canned::UntilClosed(100_000));
     let report = get(&server.url(), load, &more);
-    assert_eq!((report.total.requests.answered, report.total.errors.total), (Some(6), Some(0)), "{:?}", tls(&report));
+    assert_eq!((report.total.requests.responses, report.total.errors.total), (Some(6), Some(0)), "{:?}", tls(&report));
     assert_eq!(report.total.connections_opened, Some(6));
 
-    let server = Server::start(config(leaf(), None), Reply::Truncated(100_000));
+    let server = Server::start(config(leaf(), None), Canned::Truncated(100_000));
     let report = get(&server.url(), load, &more);
     assert_eq!((report.total.errors.tls, report.total.errors.total), (Some(6), Some(6)), "{:?}", report.total.errors);
     let reason = tls(&report).first_error.clone().expect("a reason");
     assert!(reason.contains("without close_notify") && reason.starts_with(&server.url()), "{reason}");
 
     // Where the length says that bytes are missing, that is what it is without TLS.
-    let server = Server::start(config(leaf(), None), Reply::Cut(100_000));
+    let server = Server::start(config(leaf(), None), Canned::Cut(100_000));
     let report = get(&server.url(), load, &more);
     assert_eq!((report.total.errors.reset, report.total.errors.total), (Some(6), Some(6)), "{:?}", report.total.errors);
 }
@@ -232,10 +232,10 @@ fn a_response_until_the_end_counts_only_with_close_notify() {
 fn bytes_that_come_one_at_a_time_are_a_connection_like_another() {
     let authority = Authority::new();
     let leaf = authority.leaf(&["127.0.0.1"], |_| {});
-    let server = Server::start_over(config(leaf, None), Reply::Sized(3000), Bytewise);
+    let server = Server::start_over(config(leaf, None), Canned::Sized(3000), Bytewise);
     let more = format!("tls: {{ca: {}}}", authority.pem());
     let report = get(&server.url(), "{closed: {users: 2, iterations: 6}}", &more);
-    assert_eq!((report.total.requests.answered, report.total.errors.total), (Some(6), Some(0)), "{:?}", tls(&report));
+    assert_eq!((report.total.requests.responses, report.total.errors.total), (Some(6), Some(0)), "{:?}", tls(&report));
     assert_eq!(report.total.connections_opened, Some(2));
 }
 
@@ -245,12 +245,12 @@ fn a_client_certificate_is_presented() {
     let (cert, key) = authority.client();
     for versions in [&[&rustls::version::TLS12][..], &[&rustls::version::TLS13]] {
         let leaf = authority.leaf(&["127.0.0.1"], |_| {});
-        let server = Server::start(config_of(leaf, Some(&authority), versions), Reply::Sized(5));
+        let server = Server::start(config_of(leaf, Some(&authority), versions), Canned::Sized(5));
         let ca = authority.pem();
         let load = "{closed: {users: 2, iterations: 20}}";
         let report = get(&server.url(), load, &format!("tls: {{ca: {ca}, cert: {cert}, key: {key}}}"));
         assert_eq!(
-            (report.total.requests.answered, report.total.errors.total),
+            (report.total.requests.responses, report.total.errors.total),
             (Some(20), Some(0)),
             "{:?}",
             tls(&report)
@@ -277,9 +277,9 @@ fn the_newest_version_can_be_chosen() {
         assert_eq!(tls(&report).versions.get(seen), Some(&1), "{:?}", tls(&report));
     }
     let leaf = authority.leaf(&["127.0.0.1"], |_| {});
-    let old = Server::start(config_of(leaf, None, &[&rustls::version::TLS12]), Reply::Sized(5));
+    let old = Server::start(config_of(leaf, None, &[&rustls::version::TLS12]), Canned::Sized(5));
     let report = get(&old.url(), "{closed: {users: 1, iterations: 2}}", &format!("tls: {{ca: {}}}", authority.pem()));
-    assert_eq!((report.total.requests.answered, tls(&report).versions.get("TLSv1.2")), (Some(2), Some(&1)));
+    assert_eq!((report.total.requests.responses, tls(&report).versions.get("TLSv1.2")), (Some(2), Some(&1)));
 }
 
 #[test]
@@ -291,15 +291,16 @@ fn single_exchanges_go_over_tls() {
             server.url()
         )
     };
-    let answer = prepared(&yaml(&format!("{{ca: {}}}", authority.pem()))).once().remove(0).answer.expect("a response");
-    assert_eq!((answer.status, answer.body), (200, testkit::pattern::bytes(100_000)));
+    let response =
+        prepared(&yaml(&format!("{{ca: {}}}", authority.pem()))).once().remove(0).response.expect("a response");
+    assert_eq!((response.status, response.body), (200, testkit::pattern::bytes(100_000)));
     let other = Authority::new();
-    let refused = prepared(&yaml(&format!("{{ca: {}}}", other.pem()))).once().remove(0).answer.expect_err("refused");
+    let refused = prepared(&yaml(&format!("{{ca: {}}}", other.pem()))).once().remove(0).response.expect_err("refused");
     assert!(refused.contains("--ca FILE"), "{refused}");
 
-    let truncated = Server::start(config(authority.leaf(&["127.0.0.1"], |_| {}), None), Reply::Truncated(10));
+    let truncated = Server::start(config(authority.leaf(&["127.0.0.1"], |_| {}), None), Canned::Truncated(10));
     let yaml = yaml(&format!("{{ca: {}}}", authority.pem())).replace(&server.url(), &truncated.url());
-    let refused = prepared(&yaml).once().remove(0).answer.expect_err("truncated");
+    let refused = prepared(&yaml).once().remove(0).response.expect_err("truncated");
     assert!(refused.contains("without close_notify"), "{refused}");
 }
 
@@ -311,8 +312,8 @@ fn an_expired_certificate_is_refused_and_insecure_accepts_it() {
         params.not_before = (SystemTime::now() - 20 * day).into();
         params.not_after = (SystemTime::now() - day).into();
     });
-    let server = Server::start(config(leaf, None), Reply::Sized(5));
+    let server = Server::start(config(leaf, None), Canned::Sized(5));
     refused::refused(&server.url(), &format!("ca: {}", authority.pem()), &["expired", "--insecure"]);
     let report = get(&server.url(), "{closed: {users: 1, iterations: 2}}", "tls: {insecure: true}");
-    assert_eq!((report.total.requests.answered, tls(&report).verified), (Some(2), false));
+    assert_eq!((report.total.requests.responses, tls(&report).verified), (Some(2), false));
 }

@@ -67,7 +67,7 @@ impl Server {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let seen = Arc::clone(&shared);
-                std::thread::spawn(move || converse(stream, does, &seen));
+                std::thread::spawn(move || serve(stream, does, &seen));
             }
         });
         Server { address, seen }
@@ -142,7 +142,7 @@ fn read_head(stream: &mut TcpStream) -> io::Result<String> {
     Ok(String::from_utf8(head).expect("text"))
 }
 
-fn converse(mut stream: TcpStream, does: Does, seen: &Mutex<Seen>) -> io::Result<()> {
+fn serve(mut stream: TcpStream, does: Does, seen: &Mutex<Seen>) -> io::Result<()> {
     let note = |what: &dyn Fn(&mut Seen)| what(&mut seen.lock().expect("no panic"));
     stream.set_nodelay(true)?;
     note(&|seen| seen.connections += 1);
@@ -232,9 +232,9 @@ fn converse(mut stream: TcpStream, does: Does, seen: &Mutex<Seen>) -> io::Result
             Does::Closes(code) if count % 3 == 0 => {
                 write_frame(&mut out, 0x88, &code.to_be_bytes());
                 stream.write_all(&out)?;
-                let (opcode, reply) = read_frame(&mut stream, seen)?;
+                let (opcode, sent) = read_frame(&mut stream, seen)?;
                 assert_eq!(opcode, 8);
-                note(&|seen| seen.closes.push(u16::from_be_bytes([reply[0], reply[1]])));
+                note(&|seen| seen.closes.push(u16::from_be_bytes([sent[0], sent[1]])));
                 return Ok(());
             }
             Does::Drops if count % 3 == 0 => return Ok(()),
@@ -265,7 +265,7 @@ fn converse(mut stream: TcpStream, does: Does, seen: &Mutex<Seen>) -> io::Result
 /// Counts of errors by kind: connect, reset, timeout, status, bad reply, closed.
 fn errors(report: &Report) -> [u64; 6] {
     let errors = &report.total.errors;
-    let all = [errors.connect, errors.reset, errors.timeout, errors.status, errors.bad_reply, errors.closed];
+    let all = [errors.connect, errors.reset, errors.timeout, errors.status, errors.invalid_response, errors.closed];
     let all = all.map(|count| count.expect("counted"));
     assert_eq!(errors.total, Some(all.iter().sum()));
     all
@@ -275,8 +275,8 @@ fn websocket(report: &Report) -> &WebSocket {
     report.total.websocket.as_ref().expect("counts of WebSocket")
 }
 
-fn answered(report: &Report) -> u64 {
-    report.total.requests.answered.expect("counted")
+fn responses(report: &Report) -> u64 {
+    report.total.requests.responses.expect("counted")
 }
 
 const CLOSED: &str = "{closed: {users: 3, iterations: 30}}";
@@ -289,7 +289,7 @@ fn connections_are_kept_and_each_message_is_another_one() {
         let server = Server::start(does);
         let report = server.run(CLOSED, &format!("{{size: {size}, kind: {kind}}}"));
         let (total, seen) = (&report.total, server.seen());
-        assert_eq!((answered(&report), errors(&report)), (30, [0; 6]), "{does:?}: {total:?}");
+        assert_eq!((responses(&report), errors(&report)), (30, [0; 6]), "{does:?}: {total:?}");
         assert_eq!((websocket(&report).handshakes, total.connections_opened, seen.connections), (3, Some(3), 3));
         assert_eq!(websocket(&report).handshake.as_ref().and_then(|all| all.count), Some(3));
         assert_eq!(total.latency.as_ref().and_then(|latency| latency.count), Some(30));
@@ -332,7 +332,7 @@ fn connections_are_kept_and_each_message_is_another_one() {
 fn a_connection_has_the_messages_that_the_workload_says_and_is_closed_in_good_order() {
     let server = Server::start(Does::Echo);
     let report = server.run("{closed: {users: 2, iterations: 20}}", "{messages: 5}");
-    assert_eq!((answered(&report), errors(&report)), (20, [0; 6]));
+    assert_eq!((responses(&report), errors(&report)), (20, [0; 6]));
     assert_eq!((websocket(&report).handshakes, report.total.connections_opened), (4, Some(4)));
     testkit::wait::until(testkit::DEADLINE, "close frames", || server.seen().closes == [1000; 4]);
 }
@@ -344,7 +344,7 @@ fn an_open_loop_sends_messages_when_they_are_due() {
     let total = &report.total;
     assert_eq!((total.requests.scheduled, errors(&report)), (Some(200), [0; 6]), "{total:?}");
     assert_eq!(total.rate.requested, Some(400.0));
-    assert_eq!(answered(&report) + total.requests.dropped.expect("counted"), 200);
+    assert_eq!(responses(&report) + total.requests.dropped.expect("counted"), 200);
     assert_eq!(total.lag.as_ref().and_then(|lag| lag.count), total.requests.sent);
     assert!(websocket(&report).handshakes <= 4, "{total:?}");
 }
@@ -353,11 +353,11 @@ fn an_open_loop_sends_messages_when_they_are_due() {
 fn pings_get_their_pong_also_between_messages() {
     let server = Server::start(Does::Pings);
     let report = server.run(CLOSED, "{}");
-    assert_eq!((answered(&report), errors(&report), websocket(&report).pings), (30, [0; 6], 30));
+    assert_eq!((responses(&report), errors(&report), websocket(&report).pings), (30, [0; 6], 30));
     assert_eq!(server.seen().pongs.len(), 30);
     let server = Server::start(Does::Greets);
     let report = server.run(CLOSED, "{}");
-    assert_eq!((answered(&report), errors(&report), websocket(&report).pings), (30, [0; 6], 3));
+    assert_eq!((responses(&report), errors(&report), websocket(&report).pings), (30, [0; 6], 3));
     assert_eq!(server.seen().pongs, [b"hello"; 3]);
 }
 
@@ -370,14 +370,14 @@ fn frames_that_come_while_nothing_is_in_flight_are_read() {
         (server, report)
     };
     let (server, report) = run(Does::Later(9));
-    assert_eq!((answered(&report), errors(&report), websocket(&report).handshakes), (5, [0; 6], 1));
+    assert_eq!((responses(&report), errors(&report), websocket(&report).handshakes), (5, [0; 6], 1));
     assert!(server.seen().pongs.len() >= 4, "the last may come after the end: {:?}", server.seen().pongs);
     assert!(websocket(&report).pings >= 4, "{:?}", websocket(&report));
     let (server, report) = run(Does::Later(8));
-    assert_eq!((answered(&report), errors(&report), websocket(&report).handshakes), (5, [0; 6], 5));
+    assert_eq!((responses(&report), errors(&report), websocket(&report).handshakes), (5, [0; 6], 5));
     assert!(server.seen().closes.len() >= 4 && server.seen().closes.iter().all(|code| *code == 1001));
     let (_, report) = run(Does::Later(2));
-    assert_eq!((answered(&report), errors(&report)), (3, [0, 0, 0, 0, 2, 0]), "every second one");
+    assert_eq!((responses(&report), errors(&report)), (3, [0, 0, 0, 0, 2, 0]), "every second one");
     assert_eq!(websocket(&report).first_error.as_deref(), Some("a message that was not sent came"));
 }
 
@@ -391,16 +391,16 @@ fn a_message_that_is_not_the_one_that_was_sent_is_an_error() {
     ] {
         let server = Server::start(does);
         let report = server.run(CLOSED, "{size: 64, kind: text}");
-        assert_eq!((answered(&report), errors(&report)), (0, [0, 0, 0, 0, 30, 0]), "{does:?}");
+        assert_eq!((responses(&report), errors(&report)), (0, [0, 0, 0, 0, 30, 0]), "{does:?}");
         assert_eq!(websocket(&report).first_error.as_deref(), Some(expected));
         assert_eq!(websocket(&report).handshakes, 30, "another connection after each");
     }
     // The first of each connection is right.
     let report = Server::start(Does::Late).run("{closed: {users: 1, iterations: 10}}", "{size: 64}");
-    assert_eq!((answered(&report), errors(&report)), (5, [0, 0, 0, 0, 5, 0]));
+    assert_eq!((responses(&report), errors(&report)), (5, [0, 0, 0, 0, 5, 0]));
     // The second copy may come with the first, or while nothing is awaited, or in place of the next echo: an error each time.
     let report = Server::start(Does::Twice).run("{closed: {users: 1, iterations: 10}}", "{size: 64}");
-    assert!(errors(&report)[4] >= 5 && answered(&report) + errors(&report)[4] == 10, "{:?}", report.total);
+    assert!(errors(&report)[4] >= 5 && responses(&report) + errors(&report)[4] == 10, "{:?}", report.total);
 }
 
 #[test]
@@ -408,7 +408,7 @@ fn a_connection_that_is_closed_in_the_middle_is_an_error_of_its_own_kind() {
     for (does, code) in [(Does::Closes(1011), 1011), (Does::Drops, 1006)] {
         let server = Server::start(does);
         let report = server.run("{closed: {users: 2, iterations: 18}}", "{}");
-        assert_eq!((answered(&report), errors(&report)), (12, [0, 0, 0, 0, 0, 6]), "{does:?}: {:?}", report.total);
+        assert_eq!((responses(&report), errors(&report)), (12, [0, 0, 0, 0, 0, 6]), "{does:?}: {:?}", report.total);
         assert_eq!(websocket(&report).closes.iter().collect::<Vec<_>>(), [(&code, &6)]);
         if code == 1011 {
             testkit::wait::until(testkit::DEADLINE, "replies", || server.seen().closes == [1011; 6]);
@@ -416,7 +416,7 @@ fn a_connection_that_is_closed_in_the_middle_is_an_error_of_its_own_kind() {
     }
     // Between two messages it is none: the next one opens another connection.
     let report = Server::start(Does::ClosesAfter).run(CLOSED, "{}");
-    assert_eq!((answered(&report), errors(&report)), (30, [0; 6]), "{:?}", report.total);
+    assert_eq!((responses(&report), errors(&report)), (30, [0; 6]), "{:?}", report.total);
     assert_eq!((websocket(&report).handshakes, websocket(&report).closes.len()), (30, 0));
 }
 
@@ -424,7 +424,7 @@ fn a_connection_that_is_closed_in_the_middle_is_an_error_of_its_own_kind() {
 fn upgrades_that_are_refused_or_wrong_are_errors() {
     for status in ["403 Forbidden", "200 OK", "302 Found"] {
         let report = Server::start(Does::Status(status)).run(CLOSED, "{}");
-        assert_eq!((answered(&report), errors(&report)), (30, [0, 0, 0, 30, 0, 0]), "{status}");
+        assert_eq!((responses(&report), errors(&report)), (30, [0, 0, 0, 30, 0, 0]), "{status}");
         let code: u16 = status[..3].parse().expect("a status");
         assert_eq!(report.total.statuses.as_ref().map(|all| all.iter().collect::<Vec<_>>()), Some(vec![(&code, &30)]));
         let expected = format!("an upgrade was refused with status {code}");
@@ -432,11 +432,11 @@ fn upgrades_that_are_refused_or_wrong_are_errors() {
         assert_eq!(websocket(&report).handshakes, 0);
     }
     let report = Server::start(Does::WrongAccept).run(CLOSED, "{}");
-    assert_eq!((answered(&report), errors(&report)), (0, [0, 0, 0, 0, 30, 0]));
+    assert_eq!((responses(&report), errors(&report)), (0, [0, 0, 0, 0, 30, 0]));
     let first = websocket(&report).first_error.clone().expect("a reason");
     assert!(first.contains("is right for the key"), "{first}");
     let report = Server::start(Does::Silence).run("{closed: {users: 2, iterations: 2}}", "{}");
-    assert_eq!((answered(&report), errors(&report)), (0, [0, 0, 2, 0, 0, 0]));
+    assert_eq!((responses(&report), errors(&report)), (0, [0, 0, 2, 0, 0, 0]));
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn serve(mut socket: TcpStream) -> std::io::Result<()> {
     let mut responses: Vec<(u32, usize)> = Vec::new();
     loop {
         let (mut at, mut is_closing) = (0, false);
-        connection.begin_turn();
+        connection.begin_iteration();
         loop {
             let now_ms = start.elapsed().as_millis() as u64;
             let Ok((used, event)) = connection.decode(&input[at..], &mut head, now_ms) else {
@@ -39,7 +39,7 @@ fn serve(mut socket: TcpStream) -> std::io::Result<()> {
             match event {
                 Event::NeedMore => break,
                 Event::Flush => flush(&mut connection, &mut socket)?,
-                Event::Yield => connection.begin_turn(),
+                Event::Yield => connection.begin_iteration(),
                 Event::Data { stream, range, end } => {
                     connection.consume(stream, range.len());
                     if end {

@@ -41,7 +41,7 @@ fn main() {
     let codec = arguments.next().unwrap_or_default();
     let exchanges = arguments.next().and_then(|count| count.parse().ok()).unwrap_or(1000);
     match codec.as_str() {
-        "ours" => ours(exchanges),
+        "ours" => own(exchanges),
         "h2" => crate_h2(exchanges),
         _ => panic!("usage: transcript CODEC EXCHANGES, where CODEC is `ours` or `h2`"),
     }
@@ -51,7 +51,7 @@ fn path(number: u32) -> String {
     format!("/v1/items/{}?view=full", 1000 + number % 500)
 }
 
-fn ours(exchanges: u32) {
+fn own(exchanges: u32) {
     let (mut client, mut server) = (Connection::client(Config::default(), 0), Connection::server(Config::default(), 0));
     let (mut at_client, mut at_server) = (Head::default(), Head::default());
     for number in 0..=exchanges {
@@ -69,7 +69,7 @@ fn ours(exchanges: u32) {
             client.send_request(line, fields, true).expect("a stream is free");
         }
         let mut at = 0;
-        server.begin_turn();
+        server.begin_iteration();
         loop {
             let (used, event) = server.decode(&client.output()[at..], &mut at_server, 0).expect("valid");
             at += used;
@@ -109,10 +109,10 @@ fn ours(exchanges: u32) {
 
 /// Polls both ends in turn until the exchange is complete: no runtime, no sockets.
 fn crate_h2(exchanges: u32) {
-    let (ours, theirs) = tokio::io::duplex(1 << 20);
+    let (own, other) = tokio::io::duplex(1 << 20);
     let work = async {
         let server = async {
-            let mut connection = h2::server::handshake(theirs).await.expect("handshake");
+            let mut connection = h2::server::handshake(other).await.expect("handshake");
             while let Some(request) = connection.accept().await {
                 let Ok((request, mut respond)) = request else { return };
                 assert!(request.headers().len() == 10);
@@ -126,7 +126,7 @@ fn crate_h2(exchanges: u32) {
             }
         };
         let client = async {
-            let (send, connection) = h2::client::handshake(ours).await.expect("handshake");
+            let (send, connection) = h2::client::handshake(own).await.expect("handshake");
             let calls = async {
                 let mut send = send;
                 for number in 1..=exchanges {

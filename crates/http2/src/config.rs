@@ -25,7 +25,7 @@ pub struct Config {
     /// Milliseconds without a stream; control frames do not extend them.
     pub idle_timeout_ms: u64,
     /// Request heads returned per turn.
-    pub heads_per_turn: u32,
+    pub heads_per_iteration: u32,
     /// Control frames that wait to be sent before nothing more is read.
     pub unsent_control_frames: u32,
     /// Whether extended CONNECT (RFC 8441) is offered, or used where the peer offers it.
@@ -47,7 +47,7 @@ impl Default for Config {
             continuations: 8,
             head_timeout_ms: 10_000,
             idle_timeout_ms: 75_000,
-            heads_per_turn: 16,
+            heads_per_iteration: 16,
             unsent_control_frames: 64,
             extended_connect: false,
             max_streams: 1 << 30,

@@ -31,7 +31,7 @@ pub enum Event {
     NeedMore,
     /// Nothing more is read until the output is sent ([`Connection::advance`]).
     Flush,
-    /// As many heads as one loop iteration may handle; call [`Connection::begin_turn`] in the next.
+    /// As many heads as one loop iteration may handle; call [`Connection::begin_iteration`] in the next.
     Yield,
     /// A request; `end` if it has no body.
     Request {
@@ -140,7 +140,7 @@ pub struct Connection {
     streams_seen: u64,
     data_frames_sent: u64,
     window_updates: u64,
-    heads_this_turn: u32,
+    heads_this_iteration: u32,
     /// Largest stream that the peer opened, and next that this side opens.
     last_peer: u32,
     next_local: u32,
@@ -198,7 +198,7 @@ impl Connection {
             streams_seen: 0,
             data_frames_sent: 0,
             window_updates: 0,
-            heads_this_turn: 0,
+            heads_this_iteration: 0,
             last_peer: 0,
             next_local: if is_server { 2 } else { 1 },
             resets: VecDeque::new(),
@@ -259,8 +259,8 @@ impl Connection {
     }
 
     /// A new turn of the task: request heads are counted anew.
-    pub fn begin_turn(&mut self) {
-        self.heads_this_turn = 0;
+    pub fn begin_iteration(&mut self) {
+        self.heads_this_iteration = 0;
     }
 
     /// The peer's body bytes were taken by whoever needs them: gives credit back.

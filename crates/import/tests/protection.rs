@@ -37,7 +37,7 @@ fn what_something_else_decides_in_nginx_is_closed() {
 }
 
 #[test]
-fn methods_that_ask_for_more_in_nginx_are_closed() {
+fn methods_with_more_conditions_in_nginx_are_closed() {
     let made = nginx("", "limit_except GET { auth_basic x; auth_basic_user_file u; }");
     let (first, rest) = made.split_once("methods: [GET]").expect("a route of GET");
     assert!(!first.contains("upstream: b") && rest.contains("status: 501"), "{made}");
@@ -45,18 +45,19 @@ fn methods_that_ask_for_more_in_nginx_are_closed() {
 }
 
 #[test]
-fn who_is_asked_in_nginx_is_asked_in_weir() {
-    let ask = "location = /ask { internal; proxy_pass http://b/verify; }";
+fn a_challenge_in_nginx_is_a_challenge_in_weir() {
+    let authorize = "location = /ask { internal; proxy_pass http://b/verify; }";
     for (location, auth) in [
         ("auth_request /ask;", "auth: [ask]"),
         ("auth_request /ask; auth_basic x; auth_basic_user_file u;", "auth: [[users, ask]]"),
     ] {
-        let made = nginx(ask, location);
+        let made = nginx(authorize, location);
         assert!(made.contains(auth) && made.contains("path: /verify, mode: nginx"), "{made}");
         assert!(!made.contains("501"), "{made}");
     }
     // Inherited from the server, and turned off by a location.
-    let server = format!("auth_request /ask; {ask} location = /open {{ auth_request off; proxy_pass http://b; }}");
+    let server =
+        format!("auth_request /ask; {authorize} location = /open {{ auth_request off; proxy_pass http://b; }}");
     let made = nginx(&server, "");
     assert_eq!(made.matches("auth: [ask]").count(), 1, "{made}");
 }

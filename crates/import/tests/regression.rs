@@ -237,21 +237,21 @@ fn a_field_that_a_map_of_nginx_leaves_as_it_is_passes() {
 }
 
 #[test]
-fn forward_auth_of_caddy_is_asked_or_the_route_is_closed() {
-    let asks = |imported: &Imported| {
+fn forward_auth_of_caddy_is_called_or_the_route_is_closed() {
+    let authorizations = |imported: &Imported| {
         let open = imported.yaml.contains("auth: [auth]") && imported.yaml.contains("upstream: app-80");
         assert!(open != imported.yaml.contains("501"), "{}", imported.yaml);
         open
     };
     let imported = caddy("", &forward_auth("", &copied("Remote-User", "Remote-User"), ""));
     assert!(
-        asks(&imported) && imported.yaml.contains("{url: http://auth:9091/verify, copy: [Remote-User]}"),
+        authorizations(&imported) && imported.yaml.contains("{url: http://auth:9091/verify, copy: [Remote-User]}"),
         "{}",
         imported.yaml
     );
     // A name of its own cannot be copied, and must not come from a client either.
     let imported = caddy("", &forward_auth("", &copied("Remote-User", "X-User"), ""));
-    assert!(asks(&imported) && imported.yaml.contains("remove: [X-User]"), "{}", imported.yaml);
+    assert!(authorizations(&imported) && imported.yaml.contains("remove: [X-User]"), "{}", imported.yaml);
     for (request, on_success, more) in [
         (r#", "X-Rule": ["admin"]"#, copied("A", "A"), ""),
         ("", copied("Authorization", "Authorization"), ""),
@@ -261,7 +261,7 @@ fn forward_auth_of_caddy_is_asked_or_the_route_is_closed() {
         ("", r#"{"match": [{"path": ["/x"]}], "handle": [{"handler": "vars"}]}"#.to_owned(), ""),
     ] {
         let imported = caddy("", &forward_auth(request, &on_success, more));
-        assert!(!asks(&imported), "{request} {on_success} {more}: {}", imported.yaml);
+        assert!(!authorizations(&imported), "{request} {on_success} {more}: {}", imported.yaml);
     }
     // Both have to accept.
     let basic = r#"{"handler": "authentication", "providers": {"http_basic": {"accounts": []}}},"#;

@@ -47,7 +47,7 @@ impl Account {
         Account { algorithm, state: 0, admitted: Vec::new() }
     }
 
-    fn ask(&mut self, ns: u64, cost: u64) -> Decision {
+    fn request(&mut self, ns: u64, cost: u64) -> Decision {
         let (next, decision) = self.algorithm.charge(self.state, cost, at(ns));
         assert_eq!(next.is_some(), decision.allowed);
         if let Some(next) = next {
@@ -104,7 +104,7 @@ proptest! {
             clock.advance(Duration::from_nanos(now - before));
             before = now;
             let expected = matches!(oracle.check_n(NonZeroU32::new(cost as u32).unwrap()), Ok(Ok(())));
-            prop_assert_eq!(account.ask(now, cost).allowed, expected, "at {}", now);
+            prop_assert_eq!(account.request(now, cost).allowed, expected, "at {}", now);
         }
     }
 
@@ -115,7 +115,7 @@ proptest! {
         for (now, cost) in times(&steps) {
             tokens_ns = (tokens_ns + (now - before)).min(burst * interval);
             before = now;
-            let decision = account.ask(now, cost);
+            let decision = account.request(now, cost);
             prop_assert_eq!(decision.allowed, tokens_ns >= cost * interval);
             tokens_ns -= if decision.allowed { cost * interval } else { 0 };
             prop_assert_eq!(decision.remaining, tokens_ns / interval);
@@ -130,7 +130,7 @@ proptest! {
             if now >= end {
                 count = 0;
             }
-            let decision = account.ask(now, cost);
+            let decision = account.request(now, cost);
             prop_assert_eq!(decision.allowed, count + cost <= quota);
             if decision.allowed {
                 if count == 0 {
@@ -171,7 +171,7 @@ proptest! {
             let current = counts.entry(number).or_default();
             // All multiplied by the window, so that nothing is rounded.
             let weighted = u128::from(before) * u128::from(window - now % window) + u128::from(*current + cost) * u128::from(window);
-            let decision = account.ask(now, cost);
+            let decision = account.request(now, cost);
             prop_assert_eq!(decision.allowed, weighted <= u128::from(quota) * u128::from(window));
             *current += if decision.allowed { cost } else { 0 };
         }
@@ -184,8 +184,8 @@ proptest! {
         let mut bucket = Account::new(bucket(rate as f64, burst));
         let mut window = Account::new(sliding(burst, 20));
         for ((now, cost), lag) in times(&steps).zip(lags) {
-            bucket.ask(now.saturating_sub(lag), cost);
-            window.ask(now.saturating_sub(lag), cost);
+            bucket.request(now.saturating_sub(lag), cost);
+            window.request(now.saturating_sub(lag), cost);
         }
         bucket.assert_bound(burst as f64, rate as f64 / 1e9);
         // What a late clock charges may have been charged in the window after: a window's length of lag at most.
@@ -197,15 +197,15 @@ proptest! {
         let algorithm = [bucket(1e9 / 777_777.0, quota), fixed(quota, 7, false), fixed(quota, 7, true), sliding(quota, 13)][kind];
         let mut account = Account::new(algorithm);
         for (now, cost) in times(&steps) {
-            let decision = account.ask(now, cost);
-            let ask = |later: u64, cost| algorithm.charge(account.state, cost, at(now + later)).1;
+            let decision = account.request(now, cost);
+            let request = |later: u64, cost| algorithm.charge(account.state, cost, at(now + later)).1;
             if !decision.allowed && cost <= quota {
-                prop_assert!(ask(decision.retry_ns, cost).allowed, "{decision:?}");
-                prop_assert!(!ask(decision.retry_ns - 1, cost).allowed, "{decision:?}");
+                prop_assert!(request(decision.retry_ns, cost).allowed, "{decision:?}");
+                prop_assert!(!request(decision.retry_ns - 1, cost).allowed, "{decision:?}");
             }
             if decision.remaining < quota && decision.reset_ns > 0 {
-                prop_assert!(ask(decision.reset_ns, 0).remaining > decision.remaining, "{decision:?}");
-                prop_assert!(ask(decision.reset_ns - 1, 0).remaining <= decision.remaining, "{decision:?}");
+                prop_assert!(request(decision.reset_ns, 0).remaining > decision.remaining, "{decision:?}");
+                prop_assert!(request(decision.reset_ns - 1, 0).remaining <= decision.remaining, "{decision:?}");
             }
         }
     }
@@ -220,7 +220,7 @@ proptest! {
             for (charge, cost, _) in pending.extract_if(.., |(_, _, wait)| { *wait -= 1; *wait == 0 }) {
                 account.state = algorithm.refund(account.state, cost, charge, at(now));
             }
-            let decision = account.ask(now, cost);
+            let decision = account.request(now, cost);
             if wait > 0 && decision.allowed {
                 account.admitted.pop();
                 pending.push((Charge { state: account.state, at_ns: now }, cost, wait));
@@ -238,7 +238,7 @@ proptest! {
         let algorithm = [bucket(1000.0, quota), fixed(quota, 7, false), sliding(quota, 13), concurrency(quota)][kind];
         let mut account = Account::new(algorithm);
         for (now, cost) in times(&steps) {
-            account.ask(now, cost);
+            account.request(now, cost);
             let before = algorithm.charge(account.state, 0, at(now)).1;
             if let (Some(charged), _) = algorithm.charge(account.state, 2, at(now)) {
                 let back = algorithm.refund(charged, 2, Charge { state: charged, at_ns: now }, at(now));
@@ -254,7 +254,7 @@ fn what_came_back_of_a_charge_is_not_given_back_with_it() {
     let algorithm = bucket(1000.0, 2);
     let mut account = Account::new(algorithm);
     let charge = |account: &mut Account, ns| {
-        assert!(account.ask(ns, 1).allowed);
+        assert!(account.request(ns, 1).allowed);
         Charge { state: account.state, at_ns: ns }
     };
     let (first, second) = (charge(&mut account, 0), charge(&mut account, 0));
@@ -262,14 +262,14 @@ fn what_came_back_of_a_charge_is_not_given_back_with_it() {
     charge(&mut account, 900_000);
     account.state = algorithm.refund(account.state, 1, second, at(900_000));
     charge(&mut account, 900_000);
-    assert!(!account.ask(1_899_999, 1).allowed);
-    assert!(account.ask(1_900_000, 1).allowed);
+    assert!(!account.request(1_899_999, 1).allowed);
+    assert!(account.request(1_900_000, 1).allowed);
 }
 
 #[test]
 fn a_bucket_holds_its_burst_and_no_more_after_any_pause() {
     let mut account = Account::new(bucket(20.0, 40));
-    let mut burst = |ns| (0..100).filter(|_| account.ask(ns, 1).allowed).count();
+    let mut burst = |ns| (0..100).filter(|_| account.request(ns, 1).allowed).count();
     assert_eq!(burst(5), 40);
     assert_eq!(burst(5 + SECOND / 20 - 1), 0);
     assert_eq!(burst(5 + SECOND / 20), 1);
@@ -279,7 +279,7 @@ fn a_bucket_holds_its_burst_and_no_more_after_any_pause() {
 #[test]
 fn the_sliding_window_has_no_double_burst_where_the_fixed_one_has() {
     let edge = 10 * SECOND;
-    let burst = |account: &mut Account, ns| (0..100).filter(|_| account.ask(ns, 1).allowed).count();
+    let burst = |account: &mut Account, ns| (0..100).filter(|_| account.request(ns, 1).allowed).count();
     let mut smooth = Account::new(sliding(10, 1000));
     assert_eq!((burst(&mut smooth, edge - 1), burst(&mut smooth, edge)), (10, 0));
     assert_eq!(burst(&mut smooth, edge + SECOND / 2), 5);
@@ -344,7 +344,9 @@ fn numbers_out_of_reach_are_refused_and_those_in_reach_work() {
     assert_eq!(many(1 << 26).unwrap_err(), Unfit::Quota((1 << 26) - 1));
     let mut most = Account::new(many((1 << 26) - 1).unwrap().unwrap());
     assert!(
-        most.ask(0, (1 << 26) - 1).allowed && !most.ask(0, 1).allowed && most.ask(3 * SECOND, (1 << 26) - 1).allowed
+        most.request(0, (1 << 26) - 1).allowed
+            && !most.request(0, 1).allowed
+            && most.request(3 * SECOND, (1 << 26) - 1).allowed
     );
     let long =
         LimitAlgorithm::FixedWindow { quota: 1, window: Duration::from_secs(100 * 365 * 86_400), aligned: false };

@@ -82,7 +82,7 @@ faults! {
     /// An event is too large.
     EVENT_TOO_LARGE = 28;
     /// The client has disconnected.
-    CLIENT_GONE = 30;
+    CLIENT_DISCONNECTED = 30;
     /// A redirect, or a coding that was not requested.
     UNEXPECTED_FORM = 34;
 }

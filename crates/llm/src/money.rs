@@ -102,7 +102,7 @@ pub struct OutputLimit {
     /// Requested choices.
     pub choices: u64,
     /// Tokens that the request allows per choice.
-    pub asked: Option<u64>,
+    pub requested: Option<u64>,
     /// Tokens that the candidate allows per choice.
     pub max_output: Option<u64>,
     /// Tokens reserved when neither says anything.
@@ -112,8 +112,8 @@ pub struct OutputLimit {
 impl Reservation {
     /// `estimate + choices x min(asked, max_output, else reserve_output)`, money at the dearest of `candidates`.
     pub fn new(estimate: u64, limit: OutputLimit, candidates: &[Price]) -> Self {
-        let per_choice = match (limit.asked, limit.max_output) {
-            (Some(asked), Some(most)) => asked.min(most),
+        let per_choice = match (limit.requested, limit.max_output) {
+            (Some(requested), Some(most)) => requested.min(most),
             (Some(one), None) | (None, Some(one)) => one,
             (None, None) => limit.reserve_output,
         };

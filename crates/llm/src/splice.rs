@@ -54,7 +54,7 @@ pub struct Splice {
     /// What is new in a response that has not repeated all yet.
     held: Vec<u8>,
     /// The response on its way has gone on with the one before.
-    has_gone_on: bool,
+    has_continued: bool,
     /// The response is not the first one.
     is_repeated: bool,
     /// It goes on behind the text: nothing of it is compared.
@@ -84,7 +84,7 @@ impl Splice {
             events: 0,
             before: None,
             held: Vec::new(),
-            has_gone_on: false,
+            has_continued: false,
             is_repeated: false,
             is_behind: false,
             is_opaque: false,
@@ -164,7 +164,7 @@ impl Splice {
         }
         if self.has_caught_up() {
             self.before = None;
-            self.has_gone_on |= !self.held.is_empty();
+            self.has_continued |= !self.held.is_empty();
             out.append(&mut self.held);
         } else if self.held.len() > MOST {
             return Err(Differs);
@@ -176,7 +176,7 @@ impl Splice {
     fn behind(&mut self, event: &[u8], value: Option<Value>, out: &mut Vec<u8>) -> Result<(), Differs> {
         let Some(whole) = value else {
             self.is_opaque = true;
-            self.has_gone_on = true;
+            self.has_continued = true;
             out.extend_from_slice(event);
             return Ok(());
         };
@@ -190,7 +190,7 @@ impl Splice {
             }
         }
         if is_new != Ok(false) {
-            self.has_gone_on = true;
+            self.has_continued = true;
             out.extend_from_slice(b"data: ");
             out.extend_from_slice(value.to_string().as_bytes());
             out.extend_from_slice(b"\n\n");
@@ -244,7 +244,7 @@ impl Splice {
         }
         self.events = 0;
         self.held = Vec::new();
-        self.has_gone_on = false;
+        self.has_continued = false;
         self.event = Some(Vec::new());
     }
 
@@ -259,8 +259,8 @@ impl Splice {
     }
 
     /// Whether the client has something of the response on its way that the one before had not.
-    pub fn has_gone_on(&self) -> bool {
-        self.has_gone_on
+    pub fn has_continued(&self) -> bool {
+        self.has_continued
     }
 
     /// Whether the response has repeated all that the client has.

@@ -208,23 +208,23 @@ fn simulate(policy: Policy, replicas: usize, conversations_per_second: f64, seco
 }
 
 #[test]
-fn eight_replicas_answer_in_half_the_time_of_round_robin() {
+fn eight_replicas_respond_in_half_the_time_of_round_robin() {
     let even = simulate(Policy::RoundRobin, 8, 2.4, 600.0);
     let least = simulate(Policy::LeastRequest, 8, 2.4, 600.0);
-    let ours = simulate(Policy::Inference, 8, 2.4, 600.0);
-    println!("round robin {even:?}\nleast request {least:?}\ninference {ours:?}");
-    assert!(ours.mean_ttft <= 0.5 * even.mean_ttft, "{ours:?} against {even:?}");
-    assert!(ours.mean_ttft <= 0.5 * least.mean_ttft, "{ours:?} against {least:?}");
-    assert!(ours.hits >= 0.9, "{ours:?}");
+    let own = simulate(Policy::Inference, 8, 2.4, 600.0);
+    println!("round robin {even:?}\nleast request {least:?}\ninference {own:?}");
+    assert!(own.mean_ttft <= 0.5 * even.mean_ttft, "{own:?} against {even:?}");
+    assert!(own.mean_ttft <= 0.5 * least.mean_ttft, "{own:?} against {least:?}");
+    assert!(own.hits >= 0.9, "{own:?}");
 }
 
 #[test]
 fn two_replicas_find_90_percent_of_what_one_cache_of_both_would() {
     let chance = simulate(Policy::Random, 2, 0.6, 1200.0);
     let optimum = simulate(Policy::Oracle, 2, 0.6, 1200.0);
-    let ours = simulate(Policy::Inference, 2, 0.6, 1200.0);
-    println!("random {chance:?}\noptimum {optimum:?}\ninference {ours:?}");
-    assert!(ours.hits >= 0.9, "{ours:?}");
-    assert!(ours.p95_ttft <= 1.1 * optimum.p95_ttft, "{ours:?} against {optimum:?}");
-    assert!(ours.p95_ttft <= chance.p95_ttft, "{ours:?} against {chance:?}");
+    let own = simulate(Policy::Inference, 2, 0.6, 1200.0);
+    println!("random {chance:?}\noptimum {optimum:?}\ninference {own:?}");
+    assert!(own.hits >= 0.9, "{own:?}");
+    assert!(own.p95_ttft <= 1.1 * optimum.p95_ttft, "{own:?} against {optimum:?}");
+    assert!(own.p95_ttft <= chance.p95_ttft, "{own:?} against {chance:?}");
 }

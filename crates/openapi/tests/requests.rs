@@ -148,7 +148,7 @@ fn header_fields_and_cookies_are_checked() {
 }
 
 #[test]
-fn unknown_names_in_the_query_are_refused_where_that_is_asked() {
+fn unknown_names_in_the_query_are_refused_where_that_is_configured() {
     let text = operation(
         "3.1.0",
         "      security: [{k: []}]\n      parameters:\n      - {name: id, in: path, required: true, schema: {type: string}}\n      - {name: q, in: query, schema: {type: string}}\n      - {name: filter, in: query, style: deepObject, schema: {type: object, properties: {a: {type: string}}}}\ncomponents: {securitySchemes: {k: {type: apiKey, in: query, name: key}}}\n",

@@ -7,9 +7,9 @@
 //! was received or logged so far.
 //!
 //! ```no_run
-//! use testkit::{Upstream, Weir, answer};
+//! use testkit::{Upstream, Weir, responder};
 //!
-//! let upstream = Upstream::start(answer::ok("hello"));
+//! let upstream = Upstream::start(responder::ok("hello"));
 //! let weir = Weir::builder("target/debug/weir") // in crates/weir: env!("CARGO_BIN_EXE_weir")
 //!     .config(format!(
 //!         "listen: 127.0.0.1:0\nupstreams: {{a: {{targets: [{}]}}}}\nroutes: [{{match: {{path: /*}}, upstream: a}}]\n",
@@ -52,7 +52,7 @@ pub use postgres::Postgres;
 pub use process::{Mark, Process, ProcessBuilder, Signal, Usage};
 pub use raw::RawClient;
 pub use redis::{Redis, RedisBuilder, RedisCluster, RedisSentinel};
-pub use upstream::{Conn, Recorded, Upstream, UpstreamBuilder, answer};
+pub use upstream::{Conn, Recorded, Upstream, UpstreamBuilder, responder};
 pub use weir::{Finished, Weir, WeirBuilder};
 pub use wire::{Address, WireError};
 

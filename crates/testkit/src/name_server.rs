@@ -29,7 +29,7 @@ struct Zone {
     /// Queries of this type (RFC 1035 section 3.2.2) fail with SERVFAIL.
     broken: Option<u16>,
     /// Names that were requested.
-    asked: Vec<String>,
+    queries: Vec<String>,
 }
 
 /// A name server. Dropped, it ends.
@@ -77,12 +77,12 @@ impl NameServer {
                     }
                     let Ok((length, from)) = socket.recv_from(&mut buffer) else { continue };
                     let mut zone = zone.lock().unwrap();
-                    if let Some(mut answer) = answer(&mut zone, &buffer[..length]) {
+                    if let Some(mut response) = response(&mut zone, &buffer[..length]) {
                         // RFC 6891 section 6.2.5: what fits is small.
-                        if zone.is_cutting || answer.len() > 1200 {
-                            cut(&mut answer);
+                        if zone.is_cutting || response.len() > 1200 {
+                            cut(&mut response);
                         }
-                        socket.send_to(&answer, from).unwrap();
+                        socket.send_to(&response, from).unwrap();
                     }
                 }
             }
@@ -139,8 +139,8 @@ impl NameServer {
     }
 
     /// Queries for a name so far, of any type.
-    pub fn asked_for(&self, name: &str) -> usize {
-        self.zone().asked.iter().filter(|asked| *asked == name).count()
+    pub fn requested(&self, name: &str) -> usize {
+        self.zone().queries.iter().filter(|queries| *queries == name).count()
     }
 
     fn zone(&self) -> std::sync::MutexGuard<'_, Zone> {
@@ -168,13 +168,13 @@ fn over_tcp(mut stream: TcpStream, zone: &Mutex<Zone>) {
             return;
         }
         let mut zone = zone.lock().unwrap();
-        let Some(mut answer) = answer(&mut zone, &query) else { return };
+        let Some(mut response) = response(&mut zone, &query) else { return };
         if zone.is_cutting_tcp {
-            cut(&mut answer);
+            cut(&mut response);
         }
         drop(zone);
-        let mut message = (answer.len() as u16).to_be_bytes().to_vec();
-        message.extend(answer);
+        let mut message = (response.len() as u16).to_be_bytes().to_vec();
+        message.extend(response);
         if stream.write_all(&message).is_err() {
             return;
         }
@@ -182,20 +182,20 @@ fn over_tcp(mut stream: TcpStream, zone: &Mutex<Zone>) {
 }
 
 /// Leaves the first record of a response, and sets the bit that says that there were more (TC).
-fn cut(answer: &mut Vec<u8>) {
-    answer[2] |= 2;
-    let count = u16::from_be_bytes([answer[6], answer[7]]).min(1);
-    answer[6..8].copy_from_slice(&count.to_be_bytes());
-    let question = 12 + answer[12..].iter().position(|byte| *byte == 0).unwrap() + 5;
+fn cut(response: &mut Vec<u8>) {
+    response[2] |= 2;
+    let count = u16::from_be_bytes([response[6], response[7]]).min(1);
+    response[6..8].copy_from_slice(&count.to_be_bytes());
+    let question = 12 + response[12..].iter().position(|byte| *byte == 0).unwrap() + 5;
     if count == 1 {
         // The owner is a pointer of two bytes; eight bytes on is the length of the data.
         let data = question + 10;
-        let length = usize::from(u16::from_be_bytes([answer[data], answer[data + 1]]));
-        answer.truncate(data + 2 + length);
+        let length = usize::from(u16::from_be_bytes([response[data], response[data + 1]]));
+        response.truncate(data + 2 + length);
     }
 }
 
-fn answer(zone: &mut Zone, query: &[u8]) -> Option<Vec<u8>> {
+fn response(zone: &mut Zone, query: &[u8]) -> Option<Vec<u8>> {
     let mut position = 12;
     let mut labels = Vec::new();
     while query[position] != 0 {
@@ -206,7 +206,7 @@ fn answer(zone: &mut Zone, query: &[u8]) -> Option<Vec<u8>> {
     let name = labels.join(".");
     let kind = u16::from_be_bytes([query[position + 1], query[position + 2]]);
     let question = &query[12..position + 5];
-    zone.asked.push(name.clone());
+    zone.queries.push(name.clone());
     if zone.is_dead {
         return None;
     }
@@ -255,13 +255,13 @@ fn answer(zone: &mut Zone, query: &[u8]) -> Option<Vec<u8>> {
         records.extend((data.len() as u16).to_be_bytes());
         records.extend(data);
     }
-    let mut answer = query[..2].to_vec();
-    answer.extend([0x81, 0x80 | code, 0, 1]);
-    answer.extend(count.to_be_bytes());
-    answer.extend([0, 0, 0, 0]);
-    answer.extend(question);
-    answer.extend(records);
-    Some(answer)
+    let mut response = query[..2].to_vec();
+    response.extend([0x81, 0x80 | code, 0, 1]);
+    response.extend(count.to_be_bytes());
+    response.extend([0, 0, 0, 0]);
+    response.extend(question);
+    response.extend(records);
+    Some(response)
 }
 
 /// A name as labels (RFC 1035 section 3.1).

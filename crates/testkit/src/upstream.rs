@@ -1,8 +1,8 @@
 //! A server that does what the test says, also what no server should.
 
-pub mod answer;
 mod conn;
 mod record;
+pub mod responder;
 
 use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,9 +15,9 @@ use std::{fs, io};
 
 use rustix::io::Errno;
 
-use answer::Answer;
 pub use conn::Conn;
 pub use record::Recorded;
+use responder::Responder;
 
 use crate::http::Message;
 use crate::ports::Port;
@@ -29,7 +29,7 @@ use record::Record;
 /// one of its handlers panicked.
 ///
 /// [`Upstream::start`] takes a function for each request, and reads and keeps connections alive by itself;
-/// [`Upstream::connections`] takes one for each connection, which then does everything. The ready-made ones are in [`answer`].
+/// [`Upstream::connections`] takes one for each connection, which then does everything. The ready-made ones are in [`responder`].
 #[derive(Debug)]
 pub struct Upstream {
     shared: Arc<Shared>,
@@ -68,7 +68,7 @@ struct State {
 
 #[derive(Clone)]
 enum Behaviour {
-    Requests(Arc<Answer>),
+    Requests(Arc<Responder>),
     Connections(Arc<Handler>),
 }
 
@@ -116,12 +116,12 @@ impl UpstreamBuilder {
         self
     }
 
-    /// Starts it; `answer` is called for every request, after its body was read.
+    /// Starts it; `responder` is called for every request, after its body was read.
     pub fn start(
         self,
-        answer: impl Fn(&mut Conn, &Message) -> Result<(), WireError> + Send + Sync + 'static,
+        responder: impl Fn(&mut Conn, &Message) -> Result<(), WireError> + Send + Sync + 'static,
     ) -> Upstream {
-        self.launch(Behaviour::Requests(Arc::new(Box::new(answer))))
+        self.launch(Behaviour::Requests(Arc::new(Box::new(responder))))
     }
 
     /// Starts it; `handler` is called for every connection.
@@ -163,9 +163,9 @@ impl Upstream {
         UpstreamBuilder { place: Place::Ipv4, record_limit: 1 << 20 }
     }
 
-    /// Starts a server on a free port of 127.0.0.1 that calls `answer` for every request.
-    pub fn start(answer: impl Fn(&mut Conn, &Message) -> Result<(), WireError> + Send + Sync + 'static) -> Self {
-        Self::builder().start(answer)
+    /// Starts a server on a free port of 127.0.0.1 that calls `responder` for every request.
+    pub fn start(responder: impl Fn(&mut Conn, &Message) -> Result<(), WireError> + Send + Sync + 'static) -> Self {
+        Self::builder().start(responder)
     }
 
     /// Starts a server on a free port of 127.0.0.1 that calls `handler` for every connection.
@@ -173,9 +173,12 @@ impl Upstream {
         Self::builder().connections(handler)
     }
 
-    /// From the next request on, on connections that are open too, `answer` is called.
-    pub fn set_answer(&self, answer: impl Fn(&mut Conn, &Message) -> Result<(), WireError> + Send + Sync + 'static) {
-        self.shared.lock().behaviour = Behaviour::Requests(Arc::new(Box::new(answer)));
+    /// From the next request on, on connections that are open too, `responder` is called.
+    pub fn set_responder(
+        &self,
+        responder: impl Fn(&mut Conn, &Message) -> Result<(), WireError> + Send + Sync + 'static,
+    ) {
+        self.shared.lock().behaviour = Behaviour::Requests(Arc::new(Box::new(responder)));
     }
 
     /// Where it listens, for [`crate::RawClient::connect`].
@@ -369,10 +372,10 @@ fn serve(conn: &mut Conn) {
     }
     while let Some(request) = conn.read_request() {
         // Requested every request: a test may have changed it meanwhile.
-        let Behaviour::Requests(answer) = conn.behaviour() else {
+        let Behaviour::Requests(responder) = conn.behaviour() else {
             return;
         };
-        if answer(conn, &request).is_err() || conn.is_closing() || !request.head.keeps_alive() {
+        if responder(conn, &request).is_err() || conn.is_closing() || !request.head.keeps_alive() {
             return;
         }
     }

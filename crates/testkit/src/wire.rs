@@ -281,7 +281,7 @@ impl Wire {
     }
 
     /// Whether the peer has closed its side or reset the connection, without reading; waits for that at most `timeout`.
-    pub(crate) fn peer_is_gone(&self, timeout: Duration) -> bool {
+    pub(crate) fn peer_disconnected(&self, timeout: Duration) -> bool {
         ready(&self.socket, PollFlags::RDHUP, Instant::now() + timeout).is_ok()
     }
 }

@@ -4,13 +4,13 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use testkit::http::Framing;
-use testkit::{DEADLINE, Gate, RawClient, Upstream, WireError, answer, pattern, wait};
+use testkit::{DEADLINE, Gate, RawClient, Upstream, WireError, pattern, responder, wait};
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// What the strict reader says of these bytes as the response to a GET.
 fn read(response: &[u8]) -> Result<testkit::Message, WireError> {
-    let upstream = Upstream::start(answer::raw_then_close(response));
+    let upstream = Upstream::start(responder::raw_then_close(response));
     let mut client = RawClient::connect(upstream.address());
     client.send(GET);
     client.try_read_response()
@@ -18,7 +18,7 @@ fn read(response: &[u8]) -> Result<testkit::Message, WireError> {
 
 #[test]
 fn a_request_arrives_byte_for_byte_however_it_is_cut() {
-    let upstream = Upstream::start(answer::echo());
+    let upstream = Upstream::start(responder::echo());
     let request = b"POST /a?b HTTP/1.1\r\nhOST:  x \r\nX: 1\r\nX: 2\r\nContent-Length: 5\r\n\r\nhello";
     let mut client = RawClient::connect(upstream.address());
     for way in 0..10 {
@@ -41,7 +41,7 @@ fn a_request_arrives_byte_for_byte_however_it_is_cut() {
 
 #[test]
 fn a_chunked_request_is_decoded_and_recorded_raw() {
-    let upstream = Upstream::start(answer::echo());
+    let upstream = Upstream::start(responder::echo());
     let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
     let body = "3\r\nabc\r\nA\r\n0123456789\r\n0\r\nT: 1\r\n\r\n";
     let mut client = RawClient::connect(upstream.address());
@@ -126,7 +126,7 @@ fn a_response_that_breaks_off_is_no_response() {
 
 #[test]
 fn a_reset_is_told_from_a_close() {
-    let upstream = Upstream::start(answer::in_turn([answer::reset(), answer::close()]));
+    let upstream = Upstream::start(responder::in_order([responder::reset(), responder::close()]));
     for expected in [WireError::Reset, WireError::Closed] {
         let mut client = RawClient::connect(upstream.address());
         client.send(GET);
@@ -137,7 +137,7 @@ fn a_reset_is_told_from_a_close() {
 
 #[test]
 fn a_head_request_gets_no_body_and_keeps_the_connection() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let mut client = RawClient::connect(upstream.address());
     client.request("HEAD", "/", &[], "");
     let response = client.read_response_to("HEAD");
@@ -160,7 +160,7 @@ fn requests_that_are_not_http_are_recorded_as_errors() {
         b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nx",
     ];
     for bytes in cases {
-        let upstream = Upstream::start(answer::ok(""));
+        let upstream = Upstream::start(responder::ok(""));
         let mut client = RawClient::connect(upstream.address());
         client.send(bytes);
         client.half_close();
@@ -170,8 +170,8 @@ fn requests_that_are_not_http_are_recorded_as_errors() {
 }
 
 #[test]
-fn pipelined_requests_are_answered_in_order() {
-    let upstream = Upstream::start(answer::echo());
+fn pipelined_requests_get_responses_in_order() {
+    let upstream = Upstream::start(responder::echo());
     let mut client = RawClient::connect(upstream.address());
     client.send(b"GET /1 HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     assert!(client.read_response().text().starts_with("GET /1 "));
@@ -182,7 +182,7 @@ fn pipelined_requests_are_answered_in_order() {
 #[test]
 fn every_event_of_a_stream_arrives_when_its_gate_is_opened() {
     let gate = Gate::new();
-    let upstream = Upstream::start(answer::sse(["one", "two"], &gate));
+    let upstream = Upstream::start(responder::sse(["one", "two"], &gate));
     let mut client = RawClient::connect(upstream.address());
     client.send(GET);
     assert_eq!(client.read_head().field("content-type"), Some("text/event-stream"));
@@ -198,10 +198,10 @@ fn every_event_of_a_stream_arrives_when_its_gate_is_opened() {
 }
 
 #[test]
-fn a_handler_that_waits_notices_that_its_peer_is_gone() {
+fn a_handler_that_waits_notices_that_its_peer_disconnected() {
     let gate = Gate::new();
-    let held = Upstream::start(answer::gated(&gate, answer::ok("")));
-    let stalled = Upstream::start(answer::stall());
+    let held = Upstream::start(responder::gated(&gate, responder::ok("")));
+    let stalled = Upstream::start(responder::stall());
     for upstream in [&held, &stalled] {
         for reset in [false, true] {
             let mut client = RawClient::connect(upstream.address());
@@ -222,7 +222,7 @@ fn a_handler_that_waits_notices_that_its_peer_is_gone() {
 #[test]
 fn large_bodies_stream_without_being_kept() {
     let length = 300 << 20;
-    let upstream = Upstream::builder().connections(answer::sink);
+    let upstream = Upstream::builder().connections(responder::sink);
     let mut client = RawClient::connect(upstream.address());
     client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\nExpect: 100-continue\r\n\r\n"));
     assert_eq!(client.read_head().status(), 100);
@@ -231,7 +231,7 @@ fn large_bodies_stream_without_being_kept() {
     let seen = &upstream.requests()[0];
     assert_eq!((seen.body_length, seen.body.len(), seen.raw.len()), (length, 1 << 20, 1 << 20));
 
-    let upstream = Upstream::start(answer::large(length));
+    let upstream = Upstream::start(responder::large(length));
     let mut client = RawClient::connect(upstream.address());
     client.send(GET);
     client.read_head();
@@ -263,9 +263,9 @@ fn a_peer_that_does_not_read_blocks_the_sender() {
 fn a_stopped_upstream_refuses_and_comes_back_at_the_same_place() {
     let dir = tempfile::tempdir().expect("a directory");
     let places = [
-        Upstream::start(answer::ok("up")),
-        Upstream::builder().ipv6().start(answer::ok("up")),
-        Upstream::builder().unix(dir.path().join("socket")).start(answer::ok("up")),
+        Upstream::start(responder::ok("up")),
+        Upstream::builder().ipv6().start(responder::ok("up")),
+        Upstream::builder().unix(dir.path().join("socket")).start(responder::ok("up")),
     ];
     for upstream in places {
         let mut client = RawClient::connect(upstream.address());
@@ -281,7 +281,7 @@ fn a_stopped_upstream_refuses_and_comes_back_at_the_same_place() {
 
 #[test]
 fn a_paused_upstream_takes_connections_and_serves_them_later() {
-    let upstream = Upstream::start(answer::ok("late"));
+    let upstream = Upstream::start(responder::ok("late"));
     upstream.pause();
     let mut client = RawClient::connect(upstream.address());
     client.send(GET);
@@ -292,19 +292,19 @@ fn a_paused_upstream_takes_connections_and_serves_them_later() {
 }
 
 #[test]
-fn the_answer_can_change_while_connections_are_open() {
-    let upstream = Upstream::start(answer::ok("a"));
+fn the_response_can_change_while_connections_are_open() {
+    let upstream = Upstream::start(responder::ok("a"));
     let mut client = RawClient::connect(upstream.address());
     assert_eq!(client.get("/").text(), "a");
-    upstream.set_answer(answer::status(503));
+    upstream.set_responder(responder::status(503));
     assert_eq!(client.get("/").status(), 503);
-    upstream.set_answer(|conn, request| conn.respond(200, &[("X-Target", request.head.target())], ""));
+    upstream.set_responder(|conn, request| conn.respond(200, &[("X-Target", request.head.target())], ""));
     assert_eq!(client.get("/x").field("x-target"), Some("/x"));
 }
 
 #[test]
-fn connections_are_told_apart_after_a_forget() {
-    let upstream = Upstream::start(answer::ok(""));
+fn connections_are_distinguished_after_a_forget() {
+    let upstream = Upstream::start(responder::ok(""));
     let mut old = RawClient::connect(upstream.address());
     old.get("/");
     upstream.forget();
@@ -348,7 +348,7 @@ fn a_half_closed_side_still_reads() {
 
 #[test]
 fn open_connections_can_be_closed_or_reset_by_the_test() {
-    let upstream = Upstream::start(answer::ok(""));
+    let upstream = Upstream::start(responder::ok(""));
     let connect = || {
         let mut client = RawClient::connect(upstream.address());
         client.get("/");
@@ -364,7 +364,7 @@ fn open_connections_can_be_closed_or_reset_by_the_test() {
 
 #[test]
 fn a_client_can_come_from_another_address() {
-    let upstream = Upstream::start(answer::ok(""));
+    let upstream = Upstream::start(responder::ok(""));
     let local = IpAddr::from(Ipv4Addr::new(127, 1, 2, 3));
     let mut client = RawClient::connect_from(local, upstream.address());
     assert_eq!(client.local_addr().map(|addr| addr.ip()), Some(local));
@@ -373,7 +373,7 @@ fn a_client_can_come_from_another_address() {
 
 #[test]
 fn many_clients_at_once_are_counted_right() {
-    let upstream = Upstream::start(answer::echo());
+    let upstream = Upstream::start(responder::echo());
     std::thread::scope(|scope| {
         for _ in 0..20 {
             scope.spawn(|| {

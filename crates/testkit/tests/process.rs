@@ -28,12 +28,12 @@ fn is_running(pid: u32) -> bool {
     !matches!(state(pid), None | Some('Z' | 'X'))
 }
 
-fn wait_until_gone(pid: u32) {
+fn wait_for_exit(pid: u32) {
     wait::until(DEADLINE, &format!("process {pid} is gone"), || !is_running(pid));
 }
 
 #[test]
-fn lines_of_both_streams_are_found_and_kept_apart() {
+fn lines_of_both_streams_are_found_and_not_mixed() {
     let process = sh("echo one; echo two >&2; exec sleep 60");
     assert_eq!(process.wait_for_line("one", |line| (line == "one").then_some(1)), 1);
     process.wait_for_line("two", |line| (line == "two").then_some(()));
@@ -91,7 +91,7 @@ fn a_drop_kills_the_children_of_the_child_too() {
     assert_eq!(below.len(), 3);
     assert!(below.iter().all(|pid| is_running(*pid)));
     drop(process);
-    below.into_iter().for_each(wait_until_gone);
+    below.into_iter().for_each(wait_for_exit);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_process_outlives_the_thread_that_started_it() {
 #[test]
 fn helper_that_starts_a_child_and_waits() {
     if std::env::var_os("TESTKIT_HELPER").is_some() {
-        let gateway = stand_in("");
+        let gateway = fake_weir("");
         println!("directory {}.", gateway.dir().display());
         let child = sh("exec sleep 60");
         println!("child {}.", child.pid());
@@ -141,7 +141,7 @@ fn a_killed_test_process_takes_its_children_along() {
     assert!(is_running(child));
     // Only the process itself: its child is in a group of its own, and only the kernel can tell it.
     helper.signal(Signal::KILL);
-    wait_until_gone(child);
+    wait_for_exit(child);
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn usage_is_read_from_proc() {
 }
 
 /// A program that replaces the gateway and runs `script`.
-fn stand_in(script: &str) -> WeirBuilder {
+fn fake_weir(script: &str) -> WeirBuilder {
     Weir::builder(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stand-in.sh")).env("SCRIPT", script)
 }
 
@@ -207,7 +207,7 @@ fn the_gateway_is_up_when_it_says_where() {
     let script = "echo \"$@ $A\"; cat \"$2\"
         echo listening on http://127.0.0.1:1001; echo listening on http://[::1]:1002; echo admin on http://127.0.0.1:1003
         exec sleep 60";
-    let weir = stand_in(script).config("listen: x\n").env("A", "b").args(["--flag"]).start();
+    let weir = fake_weir(script).config("listen: x\n").env("A", "b").args(["--flag"]).start();
     assert_eq!(weir.addr().to_string(), "127.0.0.1:1001");
     assert_eq!(weir.admin_addr().to_string(), "127.0.0.1:1003");
     assert_eq!(weir.addrs(2)[1].to_string(), "[::1]:1002");
@@ -215,7 +215,7 @@ fn the_gateway_is_up_when_it_says_where() {
     assert!(stdout.starts_with(&format!("--config {} --flag b\nlisten: x\n", config.display())), "{stdout}");
     weir.rewrite_config("listen: y\n");
     assert_eq!(std::fs::read_to_string(&config).expect("the file"), "listen: y\n");
-    let next = stand_in("echo \"$@\"; echo listening on http://127.0.0.1:1001").config_file(&config).run();
+    let next = fake_weir("echo \"$@\"; echo listening on http://127.0.0.1:1001").config_file(&config).run();
     assert!(next.stdout.starts_with(&format!("--config {}\n", config.display())), "{}", next.stdout);
     drop(weir);
     assert!(!config.exists());
@@ -224,9 +224,9 @@ fn the_gateway_is_up_when_it_says_where() {
 #[test]
 fn a_gateway_that_does_not_come_up_shows_why() {
     let script = "echo \"$HOST $PORT\"; echo weir.yaml:1:1: unknown key >&2; exit 64";
-    let message = panic_of(|| drop(stand_in(script).config("x: y\n").start()));
+    let message = panic_of(|| drop(fake_weir(script).config("x: y\n").start()));
     assert!(message.contains("unknown key") && message.contains("64"), "{message}");
-    let finished = stand_in(script).run();
+    let finished = fake_weir(script).run();
     assert_eq!(finished.code, Some(64));
     assert_eq!((finished.stdout.as_str(), finished.stderr.as_str()), ("127.0.0.1 0", "weir.yaml:1:1: unknown key"));
 }

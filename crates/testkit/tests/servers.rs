@@ -40,7 +40,7 @@ fn redis_serves_dies_and_comes_back_at_the_same_port() {
 }
 
 #[test]
-fn a_paused_redis_keeps_its_connections_and_answers_later() {
+fn a_paused_redis_keeps_its_connections_and_responds_later() {
     let redis = Redis::start();
     let mut client = RawClient::connect(redis.address());
     assert!(ping(&mut client, DEADLINE).is_ok());

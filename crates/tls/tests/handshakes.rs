@@ -296,7 +296,7 @@ fn clients_with_nothing_in_common_get_the_alert_that_says_so() {
 }
 
 #[test]
-fn bytes_that_are_not_tls_are_told_apart() {
+fn bytes_that_are_not_tls_are_recognized() {
     let authority = Authority::new();
     let listener = listener(&Options::new(names(vec![authority.certificate(&["a.test"])])));
     let mut huge = vec![22, 3, 1, 0x40, 0, 1, 0, 0xff, 0xff];

@@ -51,8 +51,8 @@ fn hash(bencher: Bencher<'_, '_>) {
 fn known_key(bencher: Bencher<'_, '_>, count: u32) {
     let (memory, keys) = (memory(1e9, 1 << 40), keys(count));
     keys.iter().for_each(|key| assert!(memory.charge(*key, 1, now()).0.allowed));
-    let mut turn = (0..keys.len()).cycle();
-    bencher.bench_local(|| memory.charge(keys[turn.next().unwrap_or(0)], 1, now()));
+    let mut round = (0..keys.len()).cycle();
+    bencher.bench_local(|| memory.charge(keys[round.next().unwrap_or(0)], 1, now()));
 }
 
 /// A request that is refused: nothing is written.

@@ -53,7 +53,7 @@ fn wildcard(bencher: Bencher<'_, '_>, operations: usize) {
 
 fn lookup(bencher: Bencher<'_, '_>, operations: usize, path: &str) {
     let table = Table::new(&config(operations).routes);
-    let ask = || {
+    let get = || {
         table.lookup(
             black_box(b"api.example.com"),
             black_box(Target { path: path.as_bytes(), query: None }),
@@ -61,8 +61,8 @@ fn lookup(bencher: Bencher<'_, '_>, operations: usize, path: &str) {
             |_, _| false,
         )
     };
-    assert!(matches!(ask(), Lookup::Found(_)), "{path}");
-    bencher.bench_local(ask);
+    assert!(matches!(get(), Lookup::Found(_)), "{path}");
+    bencher.bench_local(get);
 }
 
 #[divan::bench(args = ["/api/v1/resource50/4711/events?page=2&size=20", "/api/%76%31/./resource50/4711/../4711/events?page=2"])]

@@ -73,7 +73,7 @@ fn main() {
     for process in [weir.pid(), nginx.process().pid(), copier.pid()] {
         pin(process, "0");
     }
-    let lanes = [
+    let workers = [
         ("direct", direct),
         ("through weir", weir.addr()),
         ("through nginx", nginx.address()),
@@ -82,16 +82,16 @@ fn main() {
 
     let runtime = runtime();
     println!("| time to first byte, us | p50 | added | p99 | added |\n|---|---|---|---|---|");
-    runtime.block_on(first_bytes(&lanes, "cores that may sleep"));
+    runtime.block_on(first_bytes(&workers, "cores that may sleep"));
     let awake: Vec<Process> = ["0", "1"].map(keep_awake).into();
-    runtime.block_on(first_bytes(&lanes, "cores kept awake"));
+    runtime.block_on(first_bytes(&workers, "cores kept awake"));
     drop(awake);
 
     println!(
         "\n| {STREAMS} streams, a piece per {PACE:?} | pieces | lost | late (> {LATE:?}) | p50 us | p99 us | most us |"
     );
     println!("|---|---|---|---|---|---|---|");
-    for (name, address) in lanes {
+    for (name, address) in workers {
         let delays = runtime.block_on(streams(address, start));
         let lost = STREAMS * PIECES as usize - delays.len();
         let late = delays.iter().filter(|&&delay| delay > LATE.as_secs_f64() * 1e6).count();
@@ -104,9 +104,9 @@ fn main() {
 }
 
 /// One stream at a time through each system in turn.
-async fn first_bytes(lanes: &[(&str, SocketAddr)], cores: &str) {
+async fn first_bytes(workers: &[(&str, SocketAddr)], cores: &str) {
     let mut clients = Vec::new();
-    for &(_, address) in lanes {
+    for &(_, address) in workers {
         clients.push((Client::connect(address).await, Vec::with_capacity(FIRST_BYTES)));
     }
     for _ in 0..FIRST_BYTES {
@@ -115,7 +115,7 @@ async fn first_bytes(lanes: &[(&str, SocketAddr)], cores: &str) {
         }
     }
     let spreads: Vec<Spread> = clients.into_iter().map(|(_, times)| Spread::of(times)).collect();
-    for ((name, _), spread) in lanes.iter().zip(&spreads) {
+    for ((name, _), spread) in workers.iter().zip(&spreads) {
         let (p50, p99) = (spread.p50 - spreads[0].p50, spread.p99 - spreads[0].p99);
         println!("| {name}, {cores} | {:.0} | {p50:.0} | {:.0} | {p99:.0} |", spread.p50, spread.p99);
     }

@@ -96,7 +96,7 @@ reasons! {
     /// The head has too many bytes or fields.
     HeadTooLarge: Client, 431, "head_too_large", "The request head is too large";
     /// The client closed or reset its connection before the response was complete.
-    ClientGone: Client, 499, "client_gone", "The client disconnected";
+    ClientDisconnected: Client, 499, "client_disconnected", "The client disconnected";
     /// A transfer coding that is not implemented.
     UnknownCoding: Client, 501, "unknown_coding", "The transfer coding is not implemented";
     /// CONNECT, which this gateway does not tunnel.

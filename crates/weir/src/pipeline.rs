@@ -24,7 +24,7 @@ async fn steps(x: &mut Exchange<'_>) -> Result<(), Error> {
     x.identify_client();
     x.begin_trace();
     // Also on what is refused: whoever reports an error can name the request.
-    x.begin_answer_lines();
+    x.begin_response_lines();
     // Before anything is said about what is behind a host: its clients may have to show a certificate.
     x.check_host()?;
     // About the gateway itself, not about a resource (RFC 9110 section 9.3.7): no route can match it.

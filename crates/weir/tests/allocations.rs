@@ -33,7 +33,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-const REPLY: &[u8] =
+const RESPONSE: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nVary: Accept-Encoding\r\nContent-Length: 5\r\n\r\nhello";
 const GET: &[u8] = b"GET /a?b=c HTTP/1.1\r\nHost: example.com\r\nUser-Agent: test\r\nAccept: */*\r\n\r\n";
 const POST: &[u8] =
@@ -49,7 +49,7 @@ fn upstream() -> SocketAddr {
                 let mut stream = stream.unwrap();
                 let mut buffer = [0; 4096];
                 while stream.read(&mut buffer).is_ok_and(|count| count > 0) {
-                    stream.write_all(REPLY).unwrap();
+                    stream.write_all(RESPONSE).unwrap();
                 }
             });
         }

@@ -9,7 +9,7 @@ use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
-use testkit::{DEADLINE, Message, Upstream, Weir, answer, wait};
+use testkit::{DEADLINE, Message, Upstream, Weir, responder, wait};
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
@@ -31,7 +31,7 @@ fn create(file: &str, consumer: &str, more: &[&str]) -> String {
 
 /// A gateway with three authenticators; `top` are further sections, `routes` its routes before the open one.
 fn rig(top: &str, routes: &str) -> Rig {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let builder = Weir::builder(env!("CARGO_BIN_EXE_weir"));
     let keys = builder.dir().join("keys.yaml").display().to_string();
     let users = builder.dir().join("users").display().to_string();
@@ -244,7 +244,7 @@ fn fields_of_any_authenticator_are_removed_on_every_route() {
 }
 
 #[test]
-fn passwords_are_checked_and_remembered() {
+fn passwords_are_checked_and_cached() {
     let rig = rig("", "  - match: {path: /users/*}\n    auth: users\n    upstream: u\n");
     let good = basic("ali", "sesame");
     for _ in 0..20 {

@@ -43,9 +43,9 @@ fn rig(cache: &str, redis: Option<&Redis>) -> Rig {
 
 impl Rig {
     fn get(&self, path: &str, who: usize) -> String {
-        let reply = self.weir.request("GET", path, &[("X-API-Key", &self.keys[who])], "");
-        assert_eq!(reply.status(), 200);
-        reply.text().to_owned()
+        let response = self.weir.request("GET", path, &[("X-API-Key", &self.keys[who])], "");
+        assert_eq!(response.status(), 200);
+        response.text().to_owned()
     }
 }
 

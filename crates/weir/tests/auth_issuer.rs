@@ -8,7 +8,7 @@ use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPai
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
-use testkit::{Conn, DEADLINE, Message, Upstream, Weir, answer, wait};
+use testkit::{Conn, DEADLINE, Message, Upstream, Weir, responder, wait};
 
 type Pair = Arc<(EcdsaKeyPair, String)>;
 
@@ -111,7 +111,7 @@ fn opens(weir: &Weir, token: &str) {
 
 #[test]
 fn keys_are_discovered_and_a_rotation_refuses_no_token() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let (old, new) = (pair("2026-10"), pair("2026-11"));
     let issuer = Issuer::start(Mode::Serves(vec![old.clone()]));
     let weir = gateway(&issuer, &upstream, "discover");
@@ -135,7 +135,7 @@ fn keys_are_discovered_and_a_rotation_refuses_no_token() {
 
 #[test]
 fn a_storm_of_unknown_keys_is_one_fetch_and_disturbs_nobody() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let good = pair("good");
     let issuer = Issuer::start(Mode::Serves(vec![good.clone()]));
     let url = format!("{}/keys", issuer.server.url());
@@ -162,7 +162,7 @@ fn a_storm_of_unknown_keys_is_one_fetch_and_disturbs_nobody() {
 
 #[test]
 fn a_broken_issuer_leaves_the_keys_before_in_force() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let huge = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", 600 * 1024, " ".repeat(600 * 1024));
     for broken in [
         "HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n",
@@ -187,7 +187,7 @@ fn a_broken_issuer_leaves_the_keys_before_in_force() {
 
 #[test]
 fn without_keys_requests_get_503_until_the_issuer_is_there() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let good = pair("good");
     let issuer = Issuer::start(Mode::Raw(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n".to_vec()));
     let weir = gateway(&issuer, &upstream, "discover");
@@ -210,7 +210,7 @@ fn resident_kib(weir: &Weir) -> u64 {
 fn a_flapping_issuer_and_unknown_keys_cost_neither_memory_nor_other_requests() {
     const EACH: usize = 150;
     let began = std::time::Instant::now();
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let (good, forger) = (pair("good"), pair("forger"));
     let issuer = Issuer::start(Mode::Serves(vec![good.clone()]));
     let weir = gateway(&issuer, &upstream, "discover");
@@ -275,7 +275,7 @@ impl Drop for Load<'_> {
 fn an_issuer_killed_under_load_changes_the_response_of_no_request() {
     const KINDS: usize = 5;
     let began = std::time::Instant::now();
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let (good, forger) = (pair("good"), pair("forger"));
     let issuer = Issuer::start(Mode::Serves(vec![good.clone()]));
     let weir = gateway(&issuer, &upstream, "discover");
@@ -336,7 +336,7 @@ fn an_issuer_killed_under_load_changes_the_response_of_no_request() {
 
 #[test]
 fn an_oauth_server_describes_itself_elsewhere_and_metrics_count_its_fetches() {
-    let (issuer, upstream) = (Issuer::start(Mode::Stalls), Upstream::start(answer::ok("x")));
+    let (issuer, upstream) = (Issuer::start(Mode::Stalls), Upstream::start(responder::ok("x")));
     let key = pair("a");
     issuer.now(Mode::Raw(b"HTTP/1.1 500 X\r\nContent-Length: 0\r\n\r\n".to_vec()));
     issuer.is_oauth.store(true, Ordering::Relaxed);

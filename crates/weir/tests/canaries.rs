@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use testkit::{RawClient, Upstream, Weir, answer, wait};
+use testkit::{RawClient, Upstream, Weir, responder, wait};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 const TOKEN: &str = "canary-console-token-0123456789";
@@ -76,8 +76,8 @@ fn with_token(weir: &Weir, target: &str) -> testkit::Message {
 
 #[test]
 fn no_secret_is_told_to_anybody() {
-    let collector = Upstream::builder().record_limit(8 << 20).start(answer::ok(""));
-    let upstream = Upstream::start(answer::raw(
+    let collector = Upstream::builder().record_limit(8 << 20).start(responder::ok(""));
+    let upstream = Upstream::start(responder::raw(
         "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\nSet-Cookie: id=canary-upstream-cookie\r\n\r\n{}",
     ));
     let folder = tempfile::tempdir().unwrap();

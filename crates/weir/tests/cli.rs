@@ -115,7 +115,7 @@ fn what_check_prints_is_a_file_that_means_the_same() {
 }
 
 #[test]
-fn secrets_are_printed_only_when_asked_for() {
+fn secrets_are_printed_only_on_request() {
     let file = file(
         "listen: 127.0.0.1:0\nupstreams: {a: {targets: [http://a]}}\nroutes:\n  - match: {path: /}\n    upstream: a\n    headers: {request: {set: {Authorization: \"Bearer ${TOKEN}\"}}}\n",
     );
@@ -247,12 +247,12 @@ fn a_reader_that_goes_away_is_no_failure() {
 
 #[test]
 fn probe_tells_a_good_status_from_all_else() {
-    let server = testkit::Upstream::start(testkit::answer::ok("fine"));
+    let server = testkit::Upstream::start(testkit::responder::ok("fine"));
     let port = server.address().to_string().rsplit(':').next().unwrap().to_owned();
     let probe = |arguments: &[&str]| weir(&[("HEALTH_PORT", &port)], &[&["probe"], arguments].concat());
     assert_eq!(code(&probe(&[])), 0);
     assert_eq!(code(&probe(&[&format!("http://127.0.0.1:{port}/any")])), 0);
-    server.set_answer(testkit::answer::status(503));
+    server.set_responder(testkit::responder::status(503));
     assert_eq!((code(&probe(&[])), stderr(&probe(&[])).contains("status 503")), (1, true));
     server.stop();
     assert_eq!(code(&probe(&["--timeout", "1"])), 1);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use testkit::{Gate, RawClient, Upstream, Weir, answer, wait};
+use testkit::{Gate, RawClient, Upstream, Weir, responder, wait};
 
 const DEADLINE: Duration = Duration::from_secs(10);
 
@@ -17,15 +17,15 @@ fn gateway(upstream: &Upstream, more: &str) -> Weir {
 
 #[test]
 fn a_request_is_forwarded_with_own_framing_and_identity() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway(&upstream, "");
     let mut client = weir.connect();
     client.send(
         "GET /a?b=c HTTP/1.1\r\nHost: api.example\r\nAccept: */*\r\nX-Forwarded-For: 6.6.6.6\r\nX_Forwarded_For: 7.7.7.7\r\n\
          Connection: keep-alive, X-Hop\r\nX-Hop: 1\r\nTE: trailers\r\nKeep-Alive: 5\r\nX-Request-Id: mine\r\n\r\n",
     );
-    let reply = client.read_response();
-    assert_eq!((reply.status(), reply.text()), (200, "hello"));
+    let response = client.read_response();
+    assert_eq!((response.status(), response.text()), (200, "hello"));
     let request = &upstream.requests()[0];
     assert_eq!(request.head.start, "GET /a?b=c HTTP/1.1");
     assert_eq!(request.head.field("host"), Some("api.example"));
@@ -41,7 +41,7 @@ fn a_request_is_forwarded_with_own_framing_and_identity() {
 
 #[test]
 fn connections_are_kept_on_both_sides() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway(&upstream, "");
     let mut client = weir.connect();
     for _ in 0..20 {
@@ -53,8 +53,8 @@ fn connections_are_kept_on_both_sides() {
 }
 
 #[test]
-fn pipelined_requests_are_answered_in_order() {
-    let upstream = Upstream::start(answer::echo());
+fn pipelined_requests_get_responses_in_order() {
+    let upstream = Upstream::start(responder::echo());
     let weir = gateway(&upstream, "");
     let mut client = weir.connect();
     let post = "POST /p HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nfirst";
@@ -62,8 +62,8 @@ fn pipelined_requests_are_answered_in_order() {
     let get = "GET /g HTTP/1.1\r\nHost: a\r\n\r\n";
     client.send(format!("{post}{chunked}{get}\r\n{post}"));
     for start in ["POST /p ", "POST /c ", "GET /g ", "POST /p "] {
-        let reply = client.read_response();
-        assert!(reply.text().starts_with(start), "{}", reply.text());
+        let response = client.read_response();
+        assert!(response.text().starts_with(start), "{}", response.text());
     }
     let bodies: Vec<Vec<u8>> = upstream.requests().into_iter().map(|request| request.body).collect();
     assert_eq!(bodies, [&b"first"[..], b"second", b"", b"first"]);
@@ -73,7 +73,7 @@ fn pipelined_requests_are_answered_in_order() {
 
 #[test]
 fn a_request_may_arrive_byte_by_byte() {
-    let upstream = Upstream::start(answer::echo());
+    let upstream = Upstream::start(responder::echo());
     let weir = gateway(&upstream, "");
     let mut client = weir.connect();
     client.send_bytewise(
@@ -85,8 +85,8 @@ fn a_request_may_arrive_byte_by_byte() {
 }
 
 #[test]
-fn a_chunked_reply_reaches_an_old_client_until_close() {
-    let upstream = Upstream::start(answer::chunked(["one", "two", "three"]));
+fn a_chunked_response_reaches_an_old_client_until_close() {
+    let upstream = Upstream::start(responder::chunked(["one", "two", "three"]));
     let weir = gateway(&upstream, "");
     let mut client = weir.connect();
     assert_eq!(client.get("/").body, b"onetwothree");
@@ -100,20 +100,20 @@ fn a_chunked_reply_reaches_an_old_client_until_close() {
 
 #[test]
 fn an_old_client_may_keep_its_connection() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway(&upstream, "");
     let mut client = weir.connect();
     for _ in 0..2 {
         client.send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
-        let reply = client.read_response();
-        assert_eq!(reply.field("connection"), Some("keep-alive"));
+        let response = client.read_response();
+        assert_eq!(response.field("connection"), Some("keep-alive"));
     }
 }
 
 #[test]
 fn each_piece_of_a_stream_passes_at_once() {
     let gate = Gate::new();
-    let upstream = Upstream::start(answer::sse(["one", "two", "three"], &gate));
+    let upstream = Upstream::start(responder::sse(["one", "two", "three"], &gate));
     let weir = gateway(&upstream, "");
     let mut client = weir.connect();
     client.request("GET", "/events", &[], "");
@@ -129,50 +129,51 @@ fn each_piece_of_a_stream_passes_at_once() {
 
 #[test]
 fn head_has_no_body_but_the_length_of_one() {
-    let upstream = Upstream::start(answer::raw("HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n"));
+    let upstream = Upstream::start(responder::raw("HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n"));
     let weir = gateway(&upstream, "");
     let mut client = weir.connect();
     for _ in 0..2 {
         client.request("HEAD", "/", &[], "");
-        let reply = client.read_response_to("HEAD");
-        assert_eq!(reply.field("content-length"), Some("1234"));
+        let response = client.read_response_to("HEAD");
+        assert_eq!(response.field("content-length"), Some("1234"));
     }
     assert_eq!(upstream.accepted(), 1);
 }
 
 #[test]
-fn interim_answers_are_relayed_and_100_is_not() {
-    let upstream = Upstream::start(answer::raw(
+fn interim_responses_are_relayed_and_100_is_not() {
+    let upstream = Upstream::start(responder::raw(
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
     ));
     let weir = gateway(&upstream, "");
     let mut client = weir.connect();
-    let reply = client.get("/");
-    assert_eq!(reply.interim.len(), 1);
-    assert_eq!(reply.interim[0].status(), 103);
-    assert_eq!(reply.interim[0].field("link"), Some("</a>"));
-    assert_eq!(reply.text(), "ok");
+    let response = client.get("/");
+    assert_eq!(response.interim.len(), 1);
+    assert_eq!(response.interim[0].status(), 103);
+    assert_eq!(response.interim[0].field("link"), Some("</a>"));
+    assert_eq!(response.text(), "ok");
 }
 
 #[test]
 fn sixteen_interim_responses_are_relayed_and_no_more() {
     for (sent, status) in [(16, 200), (17, 502)] {
         let interim = "HTTP/1.1 103 Early Hints\r\n\r\n".repeat(sent);
-        let upstream =
-            Upstream::start(answer::raw_then_close(format!("{interim}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")));
+        let upstream = Upstream::start(responder::raw_then_close(format!(
+            "{interim}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+        )));
         let weir = gateway(&upstream, "");
-        let reply = weir.connect().get("/");
-        assert_eq!((reply.interim.len(), reply.status()), (16, status));
+        let response = weir.connect().get("/");
+        assert_eq!((response.interim.len(), response.status()), (16, status));
     }
 }
 
 #[test]
-fn a_request_that_got_an_interim_answer_is_not_sent_again() {
+fn a_request_that_got_an_interim_response_is_not_sent_again() {
     for interim in ["103 Early Hints", "100 Continue"] {
-        let upstream = Upstream::start(answer::in_turn([
-            answer::ok("first"),
-            answer::raw_then_close(format!("HTTP/1.1 {interim}\r\n\r\n")),
-            answer::ok("second"),
+        let upstream = Upstream::start(responder::in_order([
+            responder::ok("first"),
+            responder::raw_then_close(format!("HTTP/1.1 {interim}\r\n\r\n")),
+            responder::ok("second"),
         ]));
         let yaml = format!(
             "listen: [127.0.0.1:0]\nworkers: 1\nupstreams: {{u: {{targets: [{}], retry: {{extra_attempts: 3}}}}}}\nroutes: [{{match: {{path: /*}}, upstream: u}}]\n",
@@ -189,16 +190,16 @@ fn a_request_that_got_an_interim_answer_is_not_sent_again() {
 }
 
 #[test]
-fn the_gateway_asks_for_a_body_once_and_passes_no_expectation_on() {
-    let upstream = Upstream::start(answer::echo());
+fn the_gateway_requests_a_body_once_and_passes_no_expectation_on() {
+    let upstream = Upstream::start(responder::echo());
     let weir = gateway(&upstream, "");
     let mut client = weir.connect();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n");
     assert_eq!(client.read_raw(25), b"HTTP/1.1 100 Continue\r\n\r\n");
     client.send("body");
-    let reply = client.read_response();
-    assert_eq!(reply.status(), 200);
-    assert!(reply.interim.is_empty());
+    let response = client.read_response();
+    assert_eq!(response.status(), 200);
+    assert!(response.interim.is_empty());
     assert_eq!(upstream.requests()[0].body, b"body");
     assert_eq!(upstream.requests()[0].head.field("expect"), None);
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: tea\r\n\r\n");
@@ -208,9 +209,9 @@ fn the_gateway_asks_for_a_body_once_and_passes_no_expectation_on() {
 #[test]
 fn an_upstream_that_breaks_off_never_passes_for_complete() {
     for broken in [
-        answer::close_after(10, 100),
-        answer::raw_then_close("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"),
-        answer::raw_then_close("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzz\r\n"),
+        responder::close_after(10, 100),
+        responder::raw_then_close("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"),
+        responder::raw_then_close("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzz\r\n"),
     ] {
         let upstream = Upstream::start(broken);
         let weir = gateway(&upstream, "");
@@ -221,8 +222,8 @@ fn an_upstream_that_breaks_off_never_passes_for_complete() {
 }
 
 #[test]
-fn bytes_behind_a_reply_are_no_reply_to_the_next_client() {
-    let upstream = Upstream::start(answer::raw(
+fn bytes_behind_a_response_are_no_response_to_the_next_client() {
+    let upstream = Upstream::start(responder::raw(
         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil",
     ));
     let weir = gateway(&upstream, "");
@@ -233,7 +234,7 @@ fn bytes_behind_a_reply_are_no_reply_to_the_next_client() {
 }
 
 #[test]
-fn a_reply_that_cannot_be_understood_is_a_502() {
+fn a_response_that_cannot_be_understood_is_a_502() {
     for bad in [
         "HTTP/1.1 200 OK\nContent-Length: 2\n\nok",
         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nokk",
@@ -243,17 +244,17 @@ fn a_reply_that_cannot_be_understood_is_a_502() {
         "HTTP/1.1 200 OK\r\nA: b\r\n folded\r\nContent-Length: 2\r\n\r\nok",
         "HTTP/1.1 200 OK\r\nName : x\r\nContent-Length: 2\r\n\r\nok",
     ] {
-        let upstream = Upstream::start(answer::raw_then_close(bad));
+        let upstream = Upstream::start(responder::raw_then_close(bad));
         let weir = gateway(&upstream, "");
-        let reply = weir.get("/");
-        assert_eq!(reply.status(), 502, "{bad:?}");
-        assert_eq!(reply.field("content-type"), Some("application/problem+json"));
+        let response = weir.get("/");
+        assert_eq!(response.status(), 502, "{bad:?}");
+        assert_eq!(response.field("content-type"), Some("application/problem+json"));
     }
 }
 
 #[test]
 fn a_client_that_goes_away_takes_its_upstream_request_with_it() {
-    let upstream = Upstream::start(answer::stall());
+    let upstream = Upstream::start(responder::stall());
     let weir = gateway(&upstream, "");
     let mut client = weir.connect();
     client.request("GET", "/", &[], "");
@@ -266,7 +267,7 @@ fn a_client_that_goes_away_takes_its_upstream_request_with_it() {
 fn a_large_body_passes_in_either_direction_in_flat_memory() {
     // Many times what the gateway and the sockets may hold of it.
     const LENGTH: u64 = 128 << 20;
-    let upstream = Upstream::start(answer::large(LENGTH));
+    let upstream = Upstream::start(responder::large(LENGTH));
     let weir = gateway(&upstream, "");
     let idle = weir.usage().peak_resident_bytes;
     let mut client = weir.connect();
@@ -276,7 +277,7 @@ fn a_large_body_passes_in_either_direction_in_flat_memory() {
     let seen = client.try_read_pattern().unwrap();
     assert_eq!((seen.bytes, seen.wrong_at), (LENGTH, None));
 
-    let upstream = Upstream::connections(answer::sink);
+    let upstream = Upstream::connections(responder::sink);
     let weir_up = gateway(&upstream, "");
     let mut client = weir_up.connect();
     client.set_deadline(Duration::from_secs(120));
@@ -290,8 +291,8 @@ fn a_large_body_passes_in_either_direction_in_flat_memory() {
 }
 
 #[test]
-fn an_early_answer_does_not_let_the_body_be_read_as_a_request() {
-    let upstream = Upstream::start(answer::ok("hello"));
+fn an_early_response_does_not_let_the_body_be_read_as_a_request() {
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway(&upstream, "  - match: {path: /local}\n    respond: {status: 200, body: local}\n");
     let smuggled = "GET /evil HTTP/1.1\r\nHost: a\r\n\r\n";
     let mut client = weir.connect();
@@ -315,7 +316,7 @@ fn an_early_answer_does_not_let_the_body_be_read_as_a_request() {
 
 #[test]
 fn what_is_refused_never_reaches_the_upstream() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway(&upstream, "");
     for (bytes, status) in [
         ("GET / HTTP/1.1\r\n\r\n", 400),
@@ -344,7 +345,7 @@ fn what_is_refused_never_reaches_the_upstream() {
 
 #[test]
 fn a_body_above_the_limit_is_refused_with_413() {
-    let upstream = Upstream::start(answer::echo());
+    let upstream = Upstream::start(responder::echo());
     let weir = gateway(&upstream, "    body: 1KiB\n");
     let mut client = weir.connect();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2000\r\n\r\n");
@@ -414,7 +415,7 @@ fn a_tunnel_lasts_as_long_as_its_client_reads_slowly() {
 
 #[test]
 fn an_upgrade_that_the_route_does_not_allow_stays_http() {
-    let upstream = Upstream::start(answer::ok("plain"));
+    let upstream = Upstream::start(responder::ok("plain"));
     let weir = gateway(&upstream, "");
     let mut client = weir.connect();
     client.send("GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
@@ -424,21 +425,21 @@ fn an_upgrade_that_the_route_does_not_allow_stays_http() {
 
 #[test]
 fn a_dead_upstream_is_a_502_and_a_silent_one_a_504() {
-    let upstream = Upstream::start(answer::ok("x"));
+    let upstream = Upstream::start(responder::ok("x"));
     let weir = gateway(&upstream, "    timeouts: {first_byte: 50ms}\n");
     assert_eq!(weir.get("/").status(), 200);
     upstream.stop();
     assert_eq!(weir.get("/").status(), 502);
     upstream.restart();
-    upstream.set_answer(answer::stall());
-    let reply = weir.get("/");
-    assert_eq!(reply.status(), 504);
-    assert!(reply.text().contains("first_byte_timeout"), "{}", reply.text());
+    upstream.set_responder(responder::stall());
+    let response = weir.get("/");
+    assert_eq!(response.status(), 504);
+    assert!(response.text().contains("first_byte_timeout"), "{}", response.text());
 }
 
 #[test]
 fn a_stale_pooled_connection_costs_an_idempotent_request_nothing() {
-    let upstream = Upstream::start(answer::ok("x"));
+    let upstream = Upstream::start(responder::ok("x"));
     let weir = gateway(&upstream, "");
     let mut client: RawClient = weir.connect();
     for round in 0..5 {
@@ -453,7 +454,7 @@ fn a_stale_pooled_connection_costs_an_idempotent_request_nothing() {
 #[test]
 fn repeats_on_a_reused_connection_are_bounded_by_the_budget() {
     for (budget, most) in [("0%", 1), ("20%", 2)] {
-        let upstream = Upstream::start(answer::ok("x"));
+        let upstream = Upstream::start(responder::ok("x"));
         let yaml = format!(
             "listen: [127.0.0.1:0]\nworkers: 1\naccess_log: {{path: stdout}}\nupstreams:\n  u:\n    targets: [{}]\n    eject: none\n    \
              retry: {{extra_attempts: 0, budget: {budget}}}\nroutes:\n  - match: {{path: /*}}\n    upstream: u\n",
@@ -461,7 +462,7 @@ fn repeats_on_a_reused_connection_are_bounded_by_the_budget() {
         );
         let weir = Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start();
         assert_eq!(weir.get("/").status(), 200);
-        upstream.set_answer(answer::close());
+        upstream.set_responder(responder::close());
         assert_eq!(weir.get("/fails").status(), 502);
         assert_eq!(upstream.request_count(), 1 + most, "{budget}");
         let attempts = weir.wait_for_line("the line of the log", |line| {

@@ -1,6 +1,6 @@
 //! Header fields on their way through the gateway, with caches, limits and both kinds of peers.
 
-use testkit::{RawClient, Upstream, Weir, answer};
+use testkit::{RawClient, Upstream, Weir, responder};
 
 /// A gateway before `upstream`; `top` are further lines of the file, `route` further lines of its one route.
 fn gateway(upstream: &Upstream, top: &str, route: &str) -> Weir {
@@ -31,7 +31,7 @@ fn send(client: &mut RawClient, request: &str) -> u16 {
 /// Rule 28, for every kind of request that reaches an upstream.
 #[test]
 fn fields_that_identify_reach_the_upstream_from_trusted_peers_only() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     for (top, count) in [("", 0), (TRUSTED, FORGED.lines().count())] {
         for cache in ["", CACHE] {
             let weir = gateway(&upstream, &format!("{top}{cache}"), "");
@@ -58,7 +58,7 @@ fn fields_that_identify_reach_the_upstream_from_trusted_peers_only() {
 
 #[test]
 fn what_the_operator_keeps_passes_from_everyone() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let request = format!("GET /a HTTP/1.1\r\nHost: a\r\n{FORGED}\r\n");
     let weir = gateway(&upstream, "untrusted_headers: {keep: [x-http-method-override]}\n", "");
     assert_eq!(send(&mut weir.connect(), &request), 200);
@@ -71,7 +71,7 @@ fn what_the_operator_keeps_passes_from_everyone() {
 /// Browsers refuse a response with two `Access-Control-Allow-Origin`; also when it comes from the cache.
 #[test]
 fn the_upstream_s_cross_origin_fields_give_way_to_the_gateway_s() {
-    let upstream = Upstream::start(answer::raw(
+    let upstream = Upstream::start(responder::raw(
         "HTTP/1.1 200 OK\r\nAccess-Control-Allow-Origin: https://other.example\r\naccess-control-allow-credentials: true\r\n\
          Access-Control-Expose-Headers: X-A\r\nContent-Length: 2\r\n\r\nok",
     ));
@@ -90,8 +90,8 @@ fn the_upstream_s_cross_origin_fields_give_way_to_the_gateway_s() {
 
 /// RFC 9110 section 9.3.7; under the gateway's own limits as every request without a route.
 #[test]
-fn options_about_the_gateway_itself_are_answered_by_it() {
-    let upstream = Upstream::start(answer::ok("hello"));
+fn options_about_the_gateway_itself_are_handled_by_it() {
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway(
         &upstream,
         "limits: {l: {algorithm: fixed_window, quota: 2, window: 1h}}\ndefaults: {limits: [l]}\n",
@@ -109,7 +109,7 @@ fn options_about_the_gateway_itself_are_answered_by_it() {
 
 #[test]
 fn paths_that_are_not_utf8_are_refused_unless_configured() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let request = "GET /%c0%ae%c0%ae/ HTTP/1.1\r\nHost: a\r\n\r\n";
     assert_eq!(send(&mut gateway(&upstream, "", "").connect(), request), 400);
     assert_eq!(upstream.request_count(), 0);
@@ -139,7 +139,7 @@ fn edits_of_responses_hold_for_those_of_the_gateway_too() {
 /// What is stripped before the upstream is stripped before limits, routes and caches look: a client cannot choose by forged fields.
 #[test]
 fn policies_do_not_see_what_only_proxies_may_say() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let yaml = |top: &str| {
         format!(
             "listen: [127.0.0.1:0]
@@ -199,7 +199,7 @@ routes:
 /// RFC 9110 section 9.3.8.
 #[test]
 fn trace_passes_only_where_a_route_names_it_and_never_with_content() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let yaml = format!(
         "listen: [127.0.0.1:0]\nworkers: 1\nupstreams: {{u: {{targets: [{}], retry: {{extra_attempts: 0}}}}}}\nroutes:\n  - {{match: {{path: /any}}, upstream: u}}\n  - {{match: {{path: /named, methods: [TRACE, GET]}}, upstream: u}}\n",
         upstream.url()
@@ -225,7 +225,7 @@ fn trace_passes_only_where_a_route_names_it_and_never_with_content() {
 /// Review A18: the grammar allows it, the strictest servers do not.
 #[test]
 fn a_content_length_is_forwarded_in_its_one_form_and_odd_ones_are_refused_on_demand() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     for (top, is_strict) in [("", false), ("server: {strict_content_length: true}\n", true)] {
         let weir = gateway(&upstream, top, "");
         for (written, is_plain) in [
@@ -260,7 +260,7 @@ fn a_content_length_is_forwarded_in_its_one_form_and_odd_ones_are_refused_on_dem
 #[test]
 fn requests_behind_the_last_one_do_not_cost_its_response() {
     let large = "x".repeat(400_000);
-    let upstream = Upstream::start(answer::ok(large.clone()));
+    let upstream = Upstream::start(responder::ok(large.clone()));
     let weir = gateway(&upstream, "", "");
     for round in 0..10 {
         let mut stream = std::net::TcpStream::connect(weir.addr()).unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use testkit::{Gate, Signal, Upstream, Weir, WireError, answer, wait};
+use testkit::{Gate, Signal, Upstream, Weir, WireError, responder, wait};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -55,7 +55,7 @@ fn a_changed_file_takes_effect_and_a_wrong_one_does_not() {
 #[test]
 fn a_request_under_way_ends_before_the_process_does() {
     let gate = Gate::new();
-    let upstream = Upstream::start(answer::gated(&gate, answer::ok("late")));
+    let upstream = Upstream::start(responder::gated(&gate, responder::ok("late")));
     let config = format!(
         "listen: [127.0.0.1:0]\nupstreams: {{u: {{targets: [{}]}}}}\nroutes: [{{match: {{path: /*}}, upstream: u}}]\n",
         upstream.url()
@@ -67,8 +67,8 @@ fn a_request_under_way_ends_before_the_process_does() {
     weir.signal(Signal::TERM);
     wait::until(DEADLINE, "the listener to close", || testkit::RawClient::try_connect(weir.addr(), None).is_err());
     gate.open();
-    let reply = client.read_response();
-    assert_eq!(reply.text(), "late");
+    let response = client.read_response();
+    assert_eq!(response.text(), "late");
     assert_eq!(weir.wait_for_exit(DEADLINE).code(), Some(0));
 }
 
@@ -84,7 +84,7 @@ fn an_idle_connection_does_not_keep_the_process() {
 
 #[test]
 fn a_drain_deadline_ends_what_does_not_end() {
-    let upstream = Upstream::start(answer::stall());
+    let upstream = Upstream::start(responder::stall());
     let config = format!(
         "listen: [127.0.0.1:0]\nserver: {{drain: 100ms}}\nupstreams: {{u: {{targets: [{}]}}}}\nroutes: [{{match: {{path: /*}}, upstream: u}}]\n",
         upstream.url()
@@ -157,13 +157,13 @@ fn hammer(address: std::net::SocketAddr, stop: Arc<AtomicBool>) -> std::thread::
             loop {
                 client.request("GET", "/", &[], "");
                 match client.try_read_response() {
-                    Ok(reply) if reply.status() == 200 => {
+                    Ok(response) if response.status() == 200 => {
                         good += 1;
-                        if reply.field("connection") == Some("close") || stop.load(Ordering::Relaxed) {
+                        if response.field("connection") == Some("close") || stop.load(Ordering::Relaxed) {
                             break;
                         }
                     }
-                    Ok(reply) => bad.push(format!("status {}", reply.status())),
+                    Ok(response) => bad.push(format!("status {}", response.status())),
                     Err(error) => {
                         bad.push(error.to_string());
                         break;
@@ -177,7 +177,7 @@ fn hammer(address: std::net::SocketAddr, stop: Arc<AtomicBool>) -> std::thread::
 
 #[test]
 fn reloads_and_take_overs_under_load_fail_no_request() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("takeover.sock");
     let config = |marker: usize| {
@@ -264,7 +264,7 @@ fn a_trusted_proxy_may_have_the_connections_of_all_its_clients() {
 
 #[test]
 fn trust_follows_the_configuration_on_open_connections_too() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let config = |trusted: &str| {
         format!(
             "listen: [127.0.0.1:0]\nworkers: 1\ntrusted_proxies: [{trusted}]\nupstreams: {{u: {{targets: [{}]}}}}\n\
@@ -300,7 +300,7 @@ fn with_descriptors(limit: usize, config: &str) -> Weir {
 
 #[test]
 fn more_clients_than_descriptors_are_all_served() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let config = format!(
         "listen: [127.0.0.1:0]\nadmin: 127.0.0.1:0\nworkers: 2\nupstreams: {{u: {{targets: [{}], keep_alive: {{max_idle: 1000}}}}}}\n\
          routes: [{{match: {{path: /*}}, upstream: u}}]\n",
@@ -418,7 +418,7 @@ fn a_reload_opens_new_listeners_and_closes_removed_ones() {
 fn a_worker_that_dies_ends_the_process_with_70_and_loses_nothing_in_silence() {
     const CLIENTS: usize = 24;
     let gate = Gate::new();
-    let upstream = Upstream::start(answer::gated(&gate, answer::ok("late")));
+    let upstream = Upstream::start(responder::gated(&gate, responder::ok("late")));
     let directory = tempfile::tempdir().unwrap();
     let (dies, log) = (directory.path().join("dies"), directory.path().join("access.log"));
     let config = format!(

@@ -61,8 +61,8 @@ impl Rig {
 
     /// What the admin listener says is left of each window.
     fn left(&self, limit: &str, key: &str) -> BTreeMap<String, u64> {
-        let reply = self.weir.admin_get(&format!("/limits?limit={limit}&key={key}"));
-        let value: Value = serde_json::from_str(reply.text()).unwrap();
+        let response = self.weir.admin_get(&format!("/limits?limit={limit}&key={key}"));
+        let value: Value = serde_json::from_str(response.text()).unwrap();
         let entries = value["limits"].as_array().unwrap();
         let entry = |one: &Value| {
             let tier = one["tiers"].as_str().map_or(String::new(), |tier| format!(" {tier}"));
@@ -90,9 +90,9 @@ fn windows_and_tiers(redis: Option<&Redis>) {
     let rig = rig("", redis, &plan(store), "plan", None);
     // Making sure that the key is known takes one request.
     let shop = rig.key("shop", &[]);
-    let reply = rig.get("/a", &shop);
-    assert_eq!(reply.field("ratelimit-policy"), Some("\"plan-1h\";q=4;w=3600, \"plan-1d\";q=6;w=86400"));
-    let told = reply.field("ratelimit").unwrap();
+    let response = rig.get("/a", &shop);
+    assert_eq!(response.field("ratelimit-policy"), Some("\"plan-1h\";q=4;w=3600, \"plan-1d\";q=6;w=86400"));
+    let told = response.field("ratelimit").unwrap();
     assert!(told.starts_with("\"plan-1h\";r=2;t=") && told.contains(", \"plan-1d\";r=4;t="), "{told}");
     assert_eq!(rig.statuses(3, &shop), [200, 200, 429]);
     let refused = rig.get("/a", &shop);
@@ -201,8 +201,8 @@ fn watching(redis: Option<&Redis>) {
     );
     let rig = rig("", redis, &limits, "soon, hard, whose", None);
     let key = rig.key("shop", &[]);
-    let reply = rig.get("/a", &key);
-    assert_eq!(reply.field("ratelimit-policy"), Some("\"hard\";q=8;w=3600"), "clients learn nothing of it");
+    let response = rig.get("/a", &key);
+    assert_eq!(response.field("ratelimit-policy"), Some("\"hard\";q=8;w=3600"), "clients learn nothing of it");
     assert_eq!(rig.statuses(7, &key), [200, 200, 200, 200, 200, 200, 429]);
     assert_eq!(rig.metric("rate_limit_would_refuse_total{limit=\"soon\"}"), 5);
     assert_eq!(rig.metric("rate_limit_allowed_total{limit=\"soon\"}"), 3);

@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use testkit::{Gate, Message, RawClient, Signal, Upstream, Weir, WeirBuilder, answer, wait};
+use testkit::{Gate, Message, RawClient, Signal, Upstream, Weir, WeirBuilder, responder, wait};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -48,8 +48,8 @@ fn the_contract_of_the_environment_mode() {
     assert_eq!(first.field("ratelimit"), Some(r#""client";r=39;t=1, "global";r=99;t=1"#));
     let mut refused = None;
     wait::until(DEADLINE, "a refusal", || {
-        let reply = client.get("/limited");
-        refused = (reply.status() == 429).then_some(reply);
+        let response = client.get("/limited");
+        refused = (response.status() == 429).then_some(response);
         refused.is_some()
     });
     let refused = refused.unwrap();
@@ -68,8 +68,8 @@ fn the_contract_of_the_environment_mode() {
     }
     // Exempt, also now.
     for path in ["/healthz", "/gates"] {
-        let reply = client.get(path);
-        assert_eq!((reply.status(), reply.field("ratelimit")), (200, None), "{path}");
+        let response = client.get(path);
+        assert_eq!((response.status(), response.field("ratelimit")), (200, None), "{path}");
     }
     // A path that does not exist is no way around.
     assert_eq!(wait_for(&mut client, "/nothing", 429), 429);
@@ -89,17 +89,17 @@ fn a_refusal_by_the_client_bucket_takes_no_global_token() {
         .env("GLOBAL_RPS", "0.001")
         .env("GLOBAL_BURST", "5")
         .start();
-    let ask = |client: &mut RawClient| {
-        let reply = client.get("/limited");
-        (reply.status(), reply.field("ratelimit-scope").map(str::to_owned))
+    let get = |client: &mut RawClient| {
+        let response = client.get("/limited");
+        (response.status(), response.field("ratelimit-scope").map(str::to_owned))
     };
     let mut one = weir.connect();
-    let replies: Vec<_> = (0..10).map(|_| ask(&mut one)).collect();
-    assert_eq!(replies.iter().filter(|reply| reply.0 == 200).count(), 3);
-    assert!(replies[3..].iter().all(|reply| *reply == (429, Some("client".into()))), "{replies:?}");
+    let responses: Vec<_> = (0..10).map(|_| get(&mut one)).collect();
+    assert_eq!(responses.iter().filter(|response| response.0 == 200).count(), 3);
+    assert!(responses[3..].iter().all(|response| *response == (429, Some("client".into()))), "{responses:?}");
     let mut other = RawClient::connect_from(IpAddr::from([127, 0, 0, 7]), weir.addr());
-    let replies: Vec<_> = (0..3).map(|_| ask(&mut other)).collect();
-    assert_eq!(replies, [(200, None), (200, None), (429, Some("global".into()))]);
+    let responses: Vec<_> = (0..3).map(|_| get(&mut other)).collect();
+    assert_eq!(responses, [(200, None), (200, None), (429, Some("global".into()))]);
 }
 
 #[test]
@@ -107,8 +107,8 @@ fn switched_off_by_the_environment() {
     let weir = builder().env("RATE_LIMIT_ENABLED", "false").env("CLIENT_BURST", "1").start();
     let mut client = weir.connect();
     for _ in 0..50 {
-        let reply = client.get("/limited");
-        assert_eq!((reply.status(), reply.field("ratelimit")), (200, None));
+        let response = client.get("/limited");
+        assert_eq!((response.status(), response.field("ratelimit")), (200, None));
     }
 }
 
@@ -139,17 +139,17 @@ fn an_invented_x_forwarded_for_evades_nothing() {
 fn ipv6_addresses_of_one_64_share_a_count() {
     let weir = gateway("trusted_proxies: [127.0.0.0/8]", "  l: {rate: 1/h, burst: 4}", "l");
     let mut client = weir.connect();
-    let mut ask = |address: &str| get(&mut client, "/a", &[("X-Forwarded-For", address)]).status();
+    let mut get = |address: &str| get(&mut client, "/a", &[("X-Forwarded-For", address)]).status();
     for host in 1..=4 {
-        assert_eq!(ask(&format!("2001:db8:0:1:{host}::{host}")), 200);
+        assert_eq!(get(&format!("2001:db8:0:1:{host}::{host}")), 200);
     }
-    assert_eq!(ask("2001:db8:0:1:ffff::"), 429);
-    assert_eq!(ask("[2001:db8:0:1::9]:443"), 429);
-    assert_eq!(ask("2001:db8:0:2::1"), 200);
+    assert_eq!(get("2001:db8:0:1:ffff::"), 429);
+    assert_eq!(get("[2001:db8:0:1::9]:443"), 429);
+    assert_eq!(get("2001:db8:0:2::1"), 200);
 }
 
 #[test]
-fn a_fixed_window_per_key_with_the_answers_of_the_redis_limiter() {
+fn a_fixed_window_per_key_with_the_responses_of_the_redis_limiter() {
     let limit = |quota: u32| {
         format!(
             "  per_key:\n    algorithm: fixed_window\n    key: header:X-API-KEY\n    quota: {quota}\n    window: 1h\n    \
@@ -173,9 +173,9 @@ fn a_fixed_window_per_key_with_the_answers_of_the_redis_limiter() {
     let weir = gateway("", &limit(0), "per_key");
     let mut client = weir.connect();
     for _ in 0..10 {
-        let reply = client.get("/a");
+        let response = client.get("/a");
         assert_eq!(
-            (reply.status(), reply.field("ratelimit")),
+            (response.status(), response.field("ratelimit")),
             (200, None),
             "0 switches it off, the demand for a key too"
         );
@@ -191,10 +191,10 @@ fn a_missing_key_can_be_shared_or_skipped() {
         "s, n",
     );
     let mut client = weir.connect();
-    let mut ask = |path: &str, fields: &[(&str, &str)]| get(&mut client, path, fields).status();
-    assert_eq!([ask("/a", &[]), ask("/a?x=1", &[]), ask("/a", &[])], [200, 200, 429]);
-    assert_eq!([ask("/a?k=1", &[]), ask("/a?%6b=%31", &[]), ask("/a?k=1", &[])], [200, 200, 429]);
-    assert_eq!([ask("/a?k=2", &[("X-N", "1")]), ask("/a?k=3", &[("X-N", "1")]), ask("/a?k=3", &[])], [200, 429, 200]);
+    let mut get = |path: &str, fields: &[(&str, &str)]| get(&mut client, path, fields).status();
+    assert_eq!([get("/a", &[]), get("/a?x=1", &[]), get("/a", &[])], [200, 200, 429]);
+    assert_eq!([get("/a?k=1", &[]), get("/a?%6b=%31", &[]), get("/a?k=1", &[])], [200, 200, 429]);
+    assert_eq!([get("/a?k=2", &[("X-N", "1")]), get("/a?k=3", &[("X-N", "1")]), get("/a?k=3", &[])], [200, 429, 200]);
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn workers_share_the_counts() {
 #[test]
 fn a_place_in_flight_comes_back_with_the_end_of_the_exchange() {
     let gate = Gate::new();
-    let upstream = Upstream::start(answer::gated(&gate, answer::ok("done")));
+    let upstream = Upstream::start(responder::gated(&gate, responder::ok("done")));
     let yaml = format!(
         "listen: [127.0.0.1:0]\nadmin: 127.0.0.1:0\nlimits:\n  c: {{algorithm: concurrency, key: global, quota: 2}}\n\
          upstreams: {{u: {{targets: [{}]}}}}\nroutes: [{{match: {{path: /*}}, upstream: u, limits: [c]}}]\n",
@@ -310,8 +310,8 @@ fn limits_survive_a_reload_unless_they_change() {
     weir.wait_for_line("the reload", |line| line.contains("configuration reloaded").then_some(()));
     // The bucket has one left, the window starts anew.
     wait::until(DEADLINE, "the new body", || {
-        let reply = client.get("/a");
-        reply.status() == 429 && reply.text() == "after"
+        let response = client.get("/a");
+        response.status() == 429 && response.text() == "after"
     });
     let state = weir.admin_get("/limits?key=127.0.0.1");
     let state: serde_json::Value = serde_json::from_str(state.text()).unwrap();
@@ -332,29 +332,29 @@ fn what_matches_no_route_is_limited_by_the_gateways_own() {
     assert_eq!(client.get("/free").status(), 200);
     let mut other = RawClient::connect_from(IpAddr::from([127, 0, 0, 9]), weir.addr());
     other.request("DELETE", "/a", &[], "");
-    let reply = other.read_response();
-    assert_eq!((reply.status(), reply.field("allow").is_some()), (405, true));
-    assert_eq!(reply.field("ratelimit").map(|text| &text[..8]), Some(r#""l";r=2;"#));
+    let response = other.read_response();
+    assert_eq!((response.status(), response.field("allow").is_some()), (405, true));
+    assert_eq!(response.field("ratelimit").map(|text| &text[..8]), Some(r#""l";r=2;"#));
 }
 
 #[test]
 fn a_trusted_peer_says_what_a_request_costs() {
     let limit = "  l: {rate: 1/h, burst: 10, cost: {header: X-Cost}}";
-    let ask = |weir: &Weir, costs: &[&str]| -> Vec<u16> {
+    let get = |weir: &Weir, costs: &[&str]| -> Vec<u16> {
         let mut client = weir.connect();
         costs.iter().map(|cost| get(&mut client, "/a", &[("X-Cost", cost)]).status()).collect()
     };
     let trusting = gateway("trusted_proxies: [127.0.0.0/8]", limit, "l");
     // 4 + 1 + 1 + 1, then 4 is too much, and 3 is not.
-    assert_eq!(ask(&trusting, &["4", "0", "-5", "no", "4", "3", "1"]), [200, 200, 200, 200, 429, 200, 429]);
+    assert_eq!(get(&trusting, &["4", "0", "-5", "no", "4", "3", "1"]), [200, 200, 200, 200, 429, 200, 429]);
     // What is not a number is 1, and a number that no counter holds is more than any limit.
     let trusting = gateway("trusted_proxies: [127.0.0.0/8]", limit, "l");
     assert_eq!(
-        ask(&trusting, &["18446744073709551616", "99999999999999999999999", "+9", "9 ", "1"]),
+        get(&trusting, &["18446744073709551616", "99999999999999999999999", "+9", "9 ", "1"]),
         [429, 429, 200, 200, 429]
     );
     let strict = gateway("", limit, "l");
-    assert_eq!(ask(&strict, &["9", "9", "9"]), [200, 200, 200]);
+    assert_eq!(get(&strict, &["9", "9", "9"]), [200, 200, 200]);
 }
 
 #[test]
@@ -393,7 +393,7 @@ fn a_refused_request_leaves_its_connection_in_order() {
 }
 
 #[test]
-fn an_operator_asks_about_a_key_and_resets_it() {
+fn an_operator_looks_up_a_key_and_resets_it() {
     let weir = gateway(
         "",
         "  ip: {rate: 1/h, burst: 2}\n  key: {algorithm: fixed_window, key: [header:x-k, route], quota: 5, window: 1h}",
@@ -401,21 +401,21 @@ fn an_operator_asks_about_a_key_and_resets_it() {
     );
     let mut client = weir.connect();
     assert_eq!(admitted(&mut client, 3, &[("x-k", "1")]), 2);
-    let ask = |target: &str| -> serde_json::Value {
-        let reply = weir.admin_get(target);
-        assert_eq!(reply.status(), 200, "{}", reply.text());
-        serde_json::from_str(reply.text()).unwrap()
+    let get = |target: &str| -> serde_json::Value {
+        let response = weir.admin_get(target);
+        assert_eq!(response.status(), 200, "{}", response.text());
+        serde_json::from_str(response.text()).unwrap()
     };
-    let all = ask("/limits");
+    let all = get("/limits");
     assert_eq!((&all["limits"][0]["name"], &all["limits"][0]["keys"]), (&"ip".into(), &1.into()));
-    let found = ask("/limits?key=127.0.0.1&limit=ip");
+    let found = get("/limits?key=127.0.0.1&limit=ip");
     assert_eq!(
         (&found["limits"][0]["state"]["remaining"], &found["limits"][0]["state"]["allowed"]),
         (&0.into(), &false.into())
     );
-    let found = ask("/limits?key=1&key=a&limit=key");
+    let found = get("/limits?key=1&key=a&limit=key");
     assert_eq!(found["limits"][0]["state"]["remaining"], 3);
-    let other = ask("/limits?key=203.0.113.9&limit=ip");
+    let other = get("/limits?key=203.0.113.9&limit=ip");
     assert_eq!(other["limits"][0]["state"]["in_use"], false);
     for (wrong, why) in [
         ("/limits?key=x&limit=ip", "client address"),
@@ -423,9 +423,9 @@ fn an_operator_asks_about_a_key_and_resets_it() {
         ("/limits?kee=1", "not a parameter of this page"),
         ("/limits?limit=key&key=1", "`key` 2 times"),
     ] {
-        let reply = weir.admin_get(wrong);
-        assert_eq!(reply.status(), 422, "{wrong}");
-        assert!(reply.text().contains(why), "{}", reply.text());
+        let response = weir.admin_get(wrong);
+        assert_eq!(response.status(), 422, "{wrong}");
+        assert!(response.text().contains(why), "{}", response.text());
     }
     let mut admin = RawClient::connect(weir.admin_addr());
     admin.request("DELETE", "/limits?key=127.0.0.1", &[("Host", "localhost")], "");
@@ -443,14 +443,14 @@ fn a_cross_origin_page_can_read_its_refusal() {
     let mut client = weir.connect();
     let origin = ("Origin", "https://a.example");
     for status in [200, 429] {
-        let reply = get(&mut client, "/a", &[origin]);
-        assert_eq!(reply.status(), status);
-        assert_eq!(reply.field("access-control-allow-origin"), Some("https://a.example"));
+        let response = get(&mut client, "/a", &[origin]);
+        assert_eq!(response.status(), status);
+        assert_eq!(response.field("access-control-allow-origin"), Some("https://a.example"));
     }
     // A preflight costs nothing: the browser sends it without the user's doing.
     for _ in 0..3 {
         client.request("OPTIONS", "/a", &[origin, ("Access-Control-Request-Method", "GET")], "");
-        let reply = client.read_response();
-        assert_eq!((reply.status(), reply.field("ratelimit")), (204, None));
+        let response = client.read_response();
+        assert_eq!((response.status(), response.field("ratelimit")), (204, None));
     }
 }

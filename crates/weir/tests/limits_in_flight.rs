@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use testkit::{DEADLINE, Gate, Message, RawClient, Redis, Upstream, Weir, answer, wait};
+use testkit::{DEADLINE, Gate, Message, RawClient, Redis, Upstream, Weir, responder, wait};
 
 /// A gateway in front of `upstream` that lets `quota` requests be in flight for all keys together; `more` are further keys of the limit.
 fn gateway(redis: &Redis, upstream: &Upstream, quota: u32, more: &str) -> Weir {
@@ -46,7 +46,7 @@ fn in_redis(redis: &Redis) -> String {
 
 fn gated() -> (Gate, Upstream) {
     let gate = Gate::new();
-    let upstream = Upstream::start(answer::gated(&gate, answer::ok("hello")));
+    let upstream = Upstream::start(responder::gated(&gate, responder::ok("hello")));
     (gate, upstream)
 }
 

@@ -1,6 +1,6 @@
 //! Routes by regular expression and query, with their neighbours: cache, limits, HTTP/2, reload, the command line.
 
-use testkit::{RawClient, Upstream, Weir, answer};
+use testkit::{RawClient, Upstream, Weir, responder};
 
 fn gateway_text(top: &str, routes: &str) -> String {
     format!(
@@ -14,7 +14,7 @@ fn gateway(top: &str, routes: &str) -> Weir {
 
 /// Two upstreams, the second one with this body, and a cache for both.
 fn cached(body: &'static str, settings: &str) -> (Upstream, Upstream, String) {
-    let (one, two) = (Upstream::start(answer::ok("one")), Upstream::start(answer::ok(body)));
+    let (one, two) = (Upstream::start(responder::ok("one")), Upstream::start(responder::ok(body)));
     let top = format!(
         "caches: {{c: {{mode: ttl, ttl: 5m{settings}}}}}\nupstreams: {{one: {{targets: [{}]}}, two: {{targets: [{}]}}}}\n",
         one.url(),
@@ -154,8 +154,8 @@ fn a_route_of_another_method_or_without_authentication_finds_no_stored_response(
     };
     let weir = gateway(&top, &(route("GET", "one") + &route("HEAD", "two")));
     assert_eq!(weir.get("/r/x").text(), "one");
-    let reply = weir.request("HEAD", "/r/x", &[], "");
-    assert_eq!(reply.field("content-length"), Some("11"), "{reply:?}");
+    let response = weir.request("HEAD", "/r/x", &[], "");
+    assert_eq!(response.field("content-length"), Some("11"), "{response:?}");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn no_spelling_and_no_length_leaves_a_condition_behind() {
 /// Servers that make variables of names take `X_Tier` for `X-Tier`: where the one chooses a route, the other does not reach the upstream.
 #[test]
 fn upstreams_see_no_other_spelling_of_a_field_that_chooses_a_route() {
-    let upstream = Upstream::start(answer::ok("open"));
+    let upstream = Upstream::start(responder::ok("open"));
     let top = format!("upstreams: {{u: {{targets: [{}]}}}}\n", upstream.url());
     let weir = gateway(
         &top,

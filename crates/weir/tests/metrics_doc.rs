@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use testkit::{Upstream, Weir, answer, manual, ports::Port};
+use testkit::{Upstream, Weir, manual, ports::Port, responder};
 
 /// Every family that a gateway with all of these features names, and some requests for labels.
 fn exposition() -> String {
-    let (upstream, dead) = (Upstream::start(answer::ok("hello")), Port::free());
+    let (upstream, dead) = (Upstream::start(responder::ok("hello")), Port::free());
     let builder = Weir::builder(env!("CARGO_BIN_EXE_weir"));
     let spec = "openapi: 3.1.0\ninfo: {title: T, version: '1'}\npaths:\n  /o: {get: {operationId: o, parameters: [{name: q, in: query, required: true}]}}\n";
     fs::write(builder.dir().join("api.yaml"), spec).unwrap();

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::Value;
-use testkit::{DEADLINE, Gate, RawClient, Signal, Upstream, Weir, answer, ports::Port, wait};
+use testkit::{DEADLINE, Gate, RawClient, Signal, Upstream, Weir, ports::Port, responder, wait};
 
 /// One route to an upstream that responds, one to an upstream that is not there, one that the gateway serves itself.
 fn yaml(upstream: &Upstream, dead: &Port, more: &str) -> String {
@@ -39,7 +39,7 @@ fn sample(metrics: &str, name: &str) -> Option<f64> {
 
 #[test]
 fn metrics_tell_what_was_served_by_whom_and_what_was_not() {
-    let (upstream, dead) = (Upstream::start(answer::ok("hello")), Port::free());
+    let (upstream, dead) = (Upstream::start(responder::ok("hello")), Port::free());
     let weir = start(&upstream, &dead, "");
     let mut client = weir.connect();
     for _ in 0..5 {
@@ -76,13 +76,13 @@ fn metrics_tell_what_was_served_by_whom_and_what_was_not() {
     ] {
         assert_eq!(sample(&metrics, &name), Some(value), "{name}");
     }
-    let reply_bytes = sample(&metrics, r#"http_response_bytes_total{route="proxied"}"#).unwrap();
-    assert!(reply_bytes > 5.0 * 40.0, "heads count too: {reply_bytes}");
+    let response_bytes = sample(&metrics, r#"http_response_bytes_total{route="proxied"}"#).unwrap();
+    assert!(response_bytes > 5.0 * 40.0, "heads count too: {response_bytes}");
 }
 
 #[test]
 fn admin_pages_show_what_is_in_force() {
-    let (upstream, dead) = (Upstream::start(answer::ok("hello")), Port::free());
+    let (upstream, dead) = (Upstream::start(responder::ok("hello")), Port::free());
     let weir = start(&upstream, &dead, "");
     let parsed = |page| serde_json::from_str::<Value>(weir.admin_get(page).text()).unwrap();
     let health = parsed("/healthz");
@@ -109,7 +109,7 @@ fn lines(path: &Path, count: usize) -> Vec<Value> {
 
 #[test]
 fn the_access_log_has_a_line_for_each_request_and_follows_rotation() {
-    let (upstream, dead) = (Upstream::start(answer::ok("hello")), Port::free());
+    let (upstream, dead) = (Upstream::start(responder::ok("hello")), Port::free());
     let builder = Weir::builder(env!("CARGO_BIN_EXE_weir"));
     let (path, rotated) = (builder.dir().join("access.log"), builder.dir().join("access.log.1"));
     let more = format!("access_log: {{path: \"{}\"}}", path.display());
@@ -155,8 +155,8 @@ fn the_access_log_has_a_line_for_each_request_and_follows_rotation() {
 
 /// A log in one of the formats that are not JSON, for the requests of the conditions.
 #[test]
-fn the_access_log_has_the_format_and_the_requests_that_are_asked_for() {
-    let (upstream, dead) = (Upstream::start(answer::ok("hello")), Port::free());
+fn the_access_log_has_the_configured_format_and_requests() {
+    let (upstream, dead) = (Upstream::start(responder::ok("hello")), Port::free());
     for (format, shown) in [
         ("combined", "\"GET /b?token=[redacted] HTTP/1.1\" 502 "),
         ("logfmt", " path=/b query=\"token=[redacted]\" status=502 route=broken upstream=dead "),
@@ -248,7 +248,7 @@ fn exchanges_that_are_cut_off_have_a_line() {
 
 #[test]
 fn what_was_logged_last_is_written_before_the_end() {
-    let (upstream, dead) = (Upstream::start(answer::ok("hello")), Port::free());
+    let (upstream, dead) = (Upstream::start(responder::ok("hello")), Port::free());
     let weir = start(&upstream, &dead, "access_log: {path: stdout}");
     for _ in 0..10 {
         assert_eq!(weir.get("/l").status(), 200);
@@ -259,7 +259,7 @@ fn what_was_logged_last_is_written_before_the_end() {
 
 #[test]
 fn a_full_disk_costs_lines_and_no_requests() {
-    let (upstream, dead) = (Upstream::start(answer::ok("hello")), Port::free());
+    let (upstream, dead) = (Upstream::start(responder::ok("hello")), Port::free());
     let weir = start(&upstream, &dead, "access_log: {path: /dev/full}");
     wait::until(DEADLINE, "a failed write is counted", || {
         assert_eq!(weir.get("/p/a").status(), 200);
@@ -276,7 +276,7 @@ fn a_full_disk_costs_lines_and_no_requests() {
 /// Requests that cannot be understood have a line too, with the id that their response names.
 #[test]
 fn the_access_log_has_a_line_for_what_is_no_request() {
-    let (upstream, dead) = (Upstream::start(answer::ok("hello")), Port::free());
+    let (upstream, dead) = (Upstream::start(responder::ok("hello")), Port::free());
     let builder = Weir::builder(env!("CARGO_BIN_EXE_weir"));
     let log = builder.dir().join("access.log");
     let more = format!("server: {{head_timeout: 100ms, fields: 5}}\naccess_log: {{path: {}}}\n", log.display());
@@ -313,8 +313,8 @@ fn the_access_log_has_a_line_for_what_is_no_request() {
 /// Peers outside of `trusted_proxies` do not learn whether a response was cached, or how long the upstream took.
 #[test]
 fn server_timing_says_where_the_time_went_to_those_who_may_know() {
-    let reply = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 5\r\n\r\nhello";
-    let slow = Upstream::start(answer::raw(reply));
+    let response = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 5\r\n\r\nhello";
+    let slow = Upstream::start(responder::raw(response));
     let start = |who: &str, trusted: &str| {
         let yaml = format!(
             "listen: 127.0.0.1:0\nworkers: 1\nserver_timing: {who}\ntrusted_proxies: [{trusted}]\n\
@@ -339,7 +339,7 @@ fn server_timing_says_where_the_time_went_to_those_who_may_know() {
         assert!(milliseconds(&told, "gw").is_some() && milliseconds(&told, "upstream").is_some(), "{told}");
         // What the upstream takes is its own, and all together is no more than the client waits.
         let gate = Gate::new();
-        slow.set_answer(answer::gated(&gate, answer::raw(reply)));
+        slow.set_responder(responder::gated(&gate, responder::raw(response)));
         slow.forget();
         let mut client = weir.connect();
         let began = Instant::now();
@@ -364,7 +364,7 @@ fn server_timing_says_where_the_time_went_to_those_who_may_know() {
 /// No exchange saw them; the access log has them, and so has the console.
 #[test]
 fn requests_that_cannot_be_parsed_are_among_the_last_failures() {
-    let (upstream, dead) = (Upstream::start(answer::ok("hello")), Port::free());
+    let (upstream, dead) = (Upstream::start(responder::ok("hello")), Port::free());
     let weir = start(&upstream, &dead, "");
     let cases = [
         ("BAD\u{1} /a HTTP/1.1\r\nHost: a\r\n\r\n", "/a", "bad_request"),
@@ -394,7 +394,7 @@ fn requests_that_cannot_be_parsed_are_among_the_last_failures() {
 
 #[test]
 fn actions_on_targets_that_cannot_be_read_are_problems() {
-    let (upstream, dead) = (Upstream::start(answer::ok("hello")), Port::free());
+    let (upstream, dead) = (Upstream::start(responder::ok("hello")), Port::free());
     let weir = start(&upstream, &dead, "");
     let target = upstream.address();
     for path in [

@@ -1,7 +1,7 @@
 //! APIs that are published from their descriptions, with the real program.
 
 use serde_json::Value;
-use testkit::{Message, Upstream, Weir, answer};
+use testkit::{Message, Upstream, Weir, responder};
 
 /// A description of orders; `operations` are further paths.
 fn description(version: &str, operations: &str) -> String {
@@ -26,7 +26,7 @@ struct Rig {
 
 /// A gateway for one API; `api` are further keys of it, `top` further sections with their line break, `routes` those of the file.
 fn rig(spec: &str, api: &str, top: &str, routes: &str) -> Rig {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let builder = Weir::builder(env!("CARGO_BIN_EXE_weir"));
     std::fs::write(builder.dir().join("orders.yaml"), spec).unwrap();
     let keys = builder.dir().join("keys.yaml").display().to_string();
@@ -259,7 +259,7 @@ fn drift_between_routes_and_description_is_found() {
 
 #[test]
 fn upstreams_share_the_requests_of_an_api() {
-    let upstreams = [(); 2].map(|()| Upstream::start(answer::ok("hello")));
+    let upstreams = [(); 2].map(|()| Upstream::start(responder::ok("hello")));
     let builder = Weir::builder(env!("CARGO_BIN_EXE_weir"));
     let spec = description("3.1.0", "  /a: {get: {operationId: a}}\n");
     std::fs::write(builder.dir().join("orders.yaml"), spec).unwrap();

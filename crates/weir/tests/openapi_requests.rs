@@ -2,8 +2,8 @@
 //! neither change, nor are lost, nor reach an upstream that must not see them.
 
 use serde_json::{Value, json};
-use testkit::answer::Answer;
-use testkit::{DEADLINE, Message, Upstream, Weir, answer, wait};
+use testkit::responder::Responder;
+use testkit::{DEADLINE, Message, Upstream, Weir, responder, wait};
 
 const SPEC: &str = "openapi: 3.1.0
 info: {title: Orders, version: '1'}
@@ -51,7 +51,7 @@ fn gateway(upstream: &Upstream, api: &str, of_upstream: &str, top: &str) -> Weir
 }
 
 /// Responds with the body that came.
-fn answer_body() -> Answer {
+fn json_body() -> Responder {
     Box::new(|conn, request| conn.respond(200, &[], &request.body))
 }
 
@@ -74,7 +74,7 @@ fn chunked(body: &str, size: usize) -> String {
 
 #[test]
 fn a_request_that_breaks_the_description_is_refused_and_told_why() {
-    let upstream = Upstream::start(answer_body());
+    let upstream = Upstream::start(json_body());
     let weir = gateway(&upstream, "", "", "");
     let refused = post(&weir, r#"{"items":[{"qty":0},{"qty":"secret"}]}"#);
     assert_eq!(refused.status(), 400);
@@ -105,7 +105,7 @@ fn a_request_that_breaks_the_description_is_refused_and_told_why() {
 
 #[test]
 fn report_lets_pass_what_it_counts_and_logs() {
-    let upstream = Upstream::start(answer_body());
+    let upstream = Upstream::start(json_body());
     let weir = gateway(&upstream, ", validate: {request: report}", "", "");
     let bad = r#"{"items":[{"qty":0}]}"#;
     assert_eq!(post(&weir, bad).text(), bad);
@@ -121,7 +121,7 @@ fn report_lets_pass_what_it_counts_and_logs() {
 
 #[test]
 fn a_connection_goes_on_behind_a_refusal_and_pipelined_requests_keep_their_order() {
-    let upstream = Upstream::start(answer_body());
+    let upstream = Upstream::start(json_body());
     let weir = gateway(&upstream, "", "", "");
     let head = |length: usize| {
         format!(
@@ -156,8 +156,8 @@ fn a_connection_goes_on_behind_a_refusal_and_pipelined_requests_keep_their_order
 }
 
 #[test]
-fn a_body_is_asked_for_once_and_only_when_it_will_be_read() {
-    let upstream = Upstream::start(answer_body());
+fn a_body_is_requested_once_and_only_when_it_will_be_read() {
+    let upstream = Upstream::start(json_body());
     let weir = gateway(&upstream, "", "", "");
     let head = |target: &str| {
         format!(
@@ -182,7 +182,7 @@ fn a_body_is_asked_for_once_and_only_when_it_will_be_read() {
 
 #[test]
 fn an_upstream_sees_nothing_of_a_body_that_does_not_come() {
-    let upstream = Upstream::start(answer_body());
+    let upstream = Upstream::start(json_body());
     let weir = gateway(&upstream, "", "", "server: {body_idle_timeout: 300ms}\n");
     let head = "POST /orders HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n";
     // The client goes, at every place of the request.
@@ -204,12 +204,14 @@ fn an_upstream_sees_nothing_of_a_body_that_does_not_come() {
     client.expect_closed();
     assert_eq!(upstream.accepted(), 0);
     // Those who disconnected are counted as such, once the gateway has seen them.
-    wait::until(DEADLINE, "client_gone", || weir.admin_get("/metrics").text().contains("reason=\"client_gone\"} 12"));
+    wait::until(DEADLINE, "client_disconnected", || {
+        weir.admin_get("/metrics").text().contains("reason=\"client_disconnected\"} 12")
+    });
 }
 
 #[test]
 fn the_total_timeout_holds_while_a_body_trickles_in() {
-    let upstream = Upstream::start(answer_body());
+    let upstream = Upstream::start(json_body());
     let weir = gateway(&upstream, ", timeouts: {total: 400ms}", "", "");
     let mut client = weir.connect();
     client.send("POST /orders HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n");
@@ -223,7 +225,7 @@ fn the_total_timeout_holds_while_a_body_trickles_in() {
 
 #[test]
 fn a_body_has_a_size() {
-    let upstream = Upstream::start(answer_body());
+    let upstream = Upstream::start(json_body());
     let weir = gateway(&upstream, ", validate: {body: 300KiB}", "", "");
     let body = |length: usize| format!("{{\"items\":[],\"note\":\"{}\"}}", "x".repeat(length - 22));
     let largest = body(300 * 1024);
@@ -261,12 +263,12 @@ fn a_body_has_a_size() {
 
 #[test]
 fn a_checked_body_is_sent_again_with_every_attempt() {
-    let refusing = Upstream::start(answer::in_turn([answer::status(503), answer::status(503), answer_body()]));
+    let refusing = Upstream::start(responder::in_order([responder::status(503), responder::status(503), json_body()]));
     let weir = gateway(&refusing, "", ", retry: {extra_attempts: 2, budget: 100%, on: [reset, 503]}", "");
     // Larger than an ordinary buffer: without reading ahead it could not be repeated.
     let body = format!("{{\"a\":\"{}\"}}", "x".repeat(200 * 1024));
     for framing in ["length", "chunked"] {
-        refusing.set_answer(answer::in_turn([answer::status(503), answer::reset(), answer_body()]));
+        refusing.set_responder(responder::in_order([responder::status(503), responder::reset(), json_body()]));
         refusing.forget();
         let mut client = weir.connect();
         let head = "PUT /orders/1 HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n";
@@ -285,7 +287,7 @@ fn a_checked_body_is_sent_again_with_every_attempt() {
 
 #[test]
 fn checks_stand_behind_credentials_and_limits_and_before_the_cache() {
-    let upstream = Upstream::start(answer::ok("stored"));
+    let upstream = Upstream::start(responder::ok("stored"));
     let builder = Weir::builder(env!("CARGO_BIN_EXE_weir"));
     let spec = format!(
         "{SPEC}security: [{{key: []}}]\ncomponents: {{securitySchemes: {{key: {{type: apiKey, in: header, name: X-API-Key}}}}}}\n"
@@ -311,7 +313,7 @@ fn checks_stand_behind_credentials_and_limits_and_before_the_cache() {
 
     // A stored response is no way around the description.
     let upstream =
-        Upstream::start(answer::raw("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 1\r\n\r\nx"));
+        Upstream::start(responder::raw("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 1\r\n\r\nx"));
     let weir = gateway(&upstream, ", cache: pages", "", "caches: {pages: {mode: http, post: json}}\n");
     for _ in 0..3 {
         assert_eq!(weir.get("/orders?limit=1").status(), 200);
@@ -324,7 +326,7 @@ fn checks_stand_behind_credentials_and_limits_and_before_the_cache() {
 
 #[test]
 fn a_reload_changes_the_description_for_requests_that_come_after() {
-    let upstream = Upstream::start(answer_body());
+    let upstream = Upstream::start(json_body());
     let weir = gateway(&upstream, "", "", "");
     let yaml = std::fs::read_to_string(weir.config_path()).unwrap();
     let mut waiting = weir.connect();

@@ -114,7 +114,7 @@ fn a_response_that_never_pauses_ends_by_the_total_timeout() {
     for path in paths {
         // At this speed it depends on the machine which side keeps the other waiting.
         let reason = logged(&weir, path);
-        assert!(["total_timeout", "client_gone"].contains(&&*reason), "{path}: {reason}");
+        assert!(["total_timeout", "client_disconnected"].contains(&&*reason), "{path}: {reason}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Paths that servers read in two ways: what the gateway is told to make of them is what routes, caches and upstreams see.
 
-use testkit::{Upstream, Weir, answer};
+use testkit::{Upstream, Weir, responder};
 
 /// A gateway whose `/admin/*` is closed and whose other paths are cached.
 fn gateway(upstream: &Upstream, path: &str) -> Weir {
@@ -96,7 +96,7 @@ fn routes_caches_and_upstreams_see_one_path() {
         ),
     ];
     for (policy, spellings) in cases {
-        let upstream = Upstream::start(answer::ok("hello"));
+        let upstream = Upstream::start(responder::ok("hello"));
         let weir = gateway(&upstream, policy);
         let mut client = weir.connect();
         let mut stored: Vec<&str> = Vec::new();
@@ -130,7 +130,7 @@ fn routes_caches_and_upstreams_see_one_path() {
 /// `//host` would be another server.
 #[test]
 fn a_kept_double_slash_leads_no_redirect_to_another_host() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway(&upstream, "double_slash: keep, backslash: keep");
     let mut client = weir.connect();
     for (path, location) in [

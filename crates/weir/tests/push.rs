@@ -12,7 +12,7 @@ use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
 use prost::Message as _;
 use testkit::ports::Port;
-use testkit::{Upstream, Weir, answer, wait};
+use testkit::{Upstream, Weir, responder, wait};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -61,7 +61,7 @@ fn hellos(call: &ExportMetricsServiceRequest) -> Option<(i64, u64)> {
 
 #[test]
 fn a_collector_gets_what_metrics_say() {
-    let collector = Upstream::builder().record_limit(8 << 20).start(answer::ok(""));
+    let collector = Upstream::builder().record_limit(8 << 20).start(responder::ok(""));
     let weir = gateway(&format!("{}/v1/metrics", collector.url()), "50ms", ", headers: {X-Team: edge}");
     (0..3).for_each(|_| assert_eq!(weir.get("/hello").status(), 200));
     let seen = || calls(&collector).iter().filter_map(hellos).map(|(count, _)| count).max();
@@ -85,7 +85,7 @@ fn a_collector_gets_what_metrics_say() {
 
 #[test]
 fn metrics_are_sent_once_more_when_the_process_ends() {
-    let collector = Upstream::builder().record_limit(8 << 20).start(answer::ok(""));
+    let collector = Upstream::builder().record_limit(8 << 20).start(responder::ok(""));
     let weir = gateway(&format!("{}/v1/metrics", collector.url()), "1h", ", headers: {X-Team: edge}");
     assert_eq!(weir.get("/hello").status(), 200);
     weir.stop(DEADLINE);
@@ -98,7 +98,7 @@ fn a_collector_that_is_away_or_refuses_costs_no_request_and_is_counted() {
     let dead = Port::free();
     let partial = ExportMetricsPartialSuccess { rejected_data_points: 5, error_message: "why".to_owned() };
     let refusal = ExportMetricsServiceResponse { partial_success: Some(partial) }.encode_to_vec();
-    let refusing = Upstream::start(answer::ok(refusal));
+    let refusing = Upstream::start(responder::ok(refusal));
     for (endpoint, counted) in [
         (format!("http://{}/v1/metrics", dead.address()), "telemetry_export_failures_total{signal=\"metrics\"}"),
         (format!("{}/v1/metrics", refusing.url()), "telemetry_dropped_total{signal=\"metrics\",reason=\"refused\"}"),
@@ -125,7 +125,7 @@ fn instance(attributes: &[KeyValue]) -> String {
 fn metrics_and_traces_say_which_process_they_are_of() {
     let mut random = Vec::new();
     for resource in ["{}", "{}", "{service.instance.id: edge-1}"] {
-        let collector = Upstream::builder().record_limit(8 << 20).start(answer::ok(""));
+        let collector = Upstream::builder().record_limit(8 << 20).start(responder::ok(""));
         let url = collector.url();
         let yaml = format!(
             "listen: 127.0.0.1:0

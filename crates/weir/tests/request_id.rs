@@ -1,6 +1,6 @@
 //! Every response carries the id of its request, whoever made the response; nobody else's id takes its place.
 
-use testkit::{Message, RawClient, Upstream, Weir, answer};
+use testkit::{Message, RawClient, Upstream, Weir, responder};
 
 /// Names that the upstream's response has, and the gateway's configuration for them.
 const NAMES: [(&str, &str); 2] = [("X-Request-Id", ""), ("X-Correlation-Id", "request_id: X-Correlation-Id\n")];
@@ -37,7 +37,7 @@ fn id_of(response: &Message, name: &str) -> String {
     ids[0].to_owned()
 }
 
-fn ask(client: &mut RawClient, request: &str) -> Message {
+fn get(client: &mut RawClient, request: &str) -> Message {
     client.send(request);
     client.read_response_to(request.split(' ').next().unwrap())
 }
@@ -45,7 +45,7 @@ fn ask(client: &mut RawClient, request: &str) -> Message {
 #[test]
 fn every_response_has_the_id_of_its_request_and_no_other() {
     for (name, top) in NAMES {
-        let upstream = Upstream::start(answer::raw(format!(
+        let upstream = Upstream::start(responder::raw(format!(
             "HTTP/1.1 103 Early Hints\r\n{name}: theirs\r\n\r\nHTTP/1.1 200 OK\r\n{name}: theirs\r\n{}: theirs\r\nETag: \"1\"\r\nCache-Control: max-age=60\r\nContent-Length: 5\r\n\r\nhello",
             name.to_lowercase()
         )));
@@ -80,7 +80,7 @@ fn every_response_has_the_id_of_its_request_and_no_other() {
             // The last one, which ends the connection.
             ("GET / HTTP/1.1\r\nno colon\r\n\r\n", 400),
         ] {
-            let response = ask(&mut client, request);
+            let response = get(&mut client, request);
             assert_eq!(response.status(), status, "{request}");
             ids.push(id_of(&response, name));
         }
@@ -97,7 +97,7 @@ fn every_response_has_the_id_of_its_request_and_no_other() {
 
 #[test]
 fn a_switch_of_protocols_has_the_id_too() {
-    let upstream = Upstream::start(answer::raw(
+    let upstream = Upstream::start(responder::raw(
         "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\nX-Request-Id: theirs\r\n\r\n",
     ));
     let weir = gateway(&upstream, "");
@@ -110,12 +110,12 @@ fn a_switch_of_protocols_has_the_id_too() {
 
 #[test]
 fn the_id_of_a_trusted_peer_comes_back() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway(&upstream, "trusted_proxies: [127.0.0.0/8]\n");
     let mut client = weir.connect();
     for path in ["/p/1", "/ttl/1", "/ttl/1", "/here"] {
         let response =
-            ask(&mut client, &format!("GET {path} HTTP/1.1\r\nHost: a\r\nX-Request-Id: given-{path}\r\n\r\n"));
+            get(&mut client, &format!("GET {path} HTTP/1.1\r\nHost: a\r\nX-Request-Id: given-{path}\r\n\r\n"));
         assert_eq!(response.head.all("x-request-id"), [&*format!("given-{path}")]);
     }
 }
@@ -123,13 +123,13 @@ fn the_id_of_a_trusted_peer_comes_back() {
 #[test]
 fn without_it_the_field_is_the_upstreams_and_never_stored() {
     let upstream =
-        Upstream::start(answer::raw("HTTP/1.1 200 OK\r\nX-Request-Id: theirs\r\nContent-Length: 5\r\n\r\nhello"));
+        Upstream::start(responder::raw("HTTP/1.1 200 OK\r\nX-Request-Id: theirs\r\nContent-Length: 5\r\n\r\nhello"));
     let weir = gateway(&upstream, "server: {return_request_id: false}\n");
     let mut client = weir.connect();
     for (path, expected) in
         [("/p/1", Some("theirs")), ("/here", None), ("/nothing", None), ("/ttl/1", None), ("/ttl/1", None)]
     {
-        let response = ask(&mut client, &format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let response = get(&mut client, &format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
         assert_eq!(response.field("x-request-id"), expected, "{path}");
     }
 }

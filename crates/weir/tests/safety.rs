@@ -11,7 +11,7 @@ mod oracle;
 
 use std::time::Duration;
 
-use testkit::{Gate, Upstream, Weir, WireError, answer};
+use testkit::{Gate, Upstream, Weir, WireError, responder};
 
 const DEADLINE: Duration = Duration::from_secs(10);
 
@@ -30,26 +30,26 @@ fn gateway(upstream: &Upstream) -> Weir {
 
 /// Rule 6, RFC 9110 section 15.5.9.
 #[test]
-fn a_head_that_does_not_come_to_its_end_is_answered_408() {
-    let upstream = Upstream::start(answer::ok("hello"));
+fn a_head_without_an_end_is_a_408() {
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway_with(&upstream, "server: {head_timeout: 50ms}\n", "");
     let mut client = weir.connect();
     client.send("GET / HTTP/1.1\r\nHost: a\r\nX: y");
-    let reply = client.read_response();
-    assert_eq!((reply.status(), reply.field("connection")), (408, Some("close")));
+    let response = client.read_response();
+    assert_eq!((response.status(), response.field("connection")), (408, Some("close")));
     assert_eq!(upstream.accepted(), 0);
 }
 
 /// Rule 6, RFC 9110 section 15.5.9.
 #[test]
-fn a_body_that_stops_coming_is_answered_408() {
-    let upstream = Upstream::start(answer::echo());
+fn a_body_that_stops_coming_is_a_408() {
+    let upstream = Upstream::start(responder::echo());
     let weir = gateway_with(&upstream, "server: {body_idle_timeout: 50ms}\n", "");
     for body in ["Content-Length: 10\r\n\r\nabc", "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"] {
         let mut client = weir.connect();
         client.send(format!("POST / HTTP/1.1\r\nHost: a\r\n{body}"));
-        let reply = client.read_response();
-        assert_eq!((reply.status(), reply.field("connection")), (408, Some("close")));
+        let response = client.read_response();
+        assert_eq!((response.status(), response.field("connection")), (408, Some("close")));
         client.expect_closed();
     }
     assert!(upstream.requests().iter().all(|request| !request.complete), "half a body is no request");
@@ -58,7 +58,7 @@ fn a_body_that_stops_coming_is_answered_408() {
 /// Rule 14, RFC 9112 section 6: what the upstream gets has the framing of the parsed body, written by the gateway.
 #[test]
 fn requests_are_framed_anew() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway(&upstream);
     let mut client = weir.connect();
     for (request, framing, coded) in [
@@ -91,9 +91,9 @@ fn requests_are_framed_anew() {
 /// Rules 11, 13 and 14, RFC 9112 section 6: the same towards the client; trailers and extensions end here.
 #[test]
 fn responses_are_framed_anew() {
-    let upstream = Upstream::start(answer::ok(""));
+    let upstream = Upstream::start(responder::ok(""));
     let weir = gateway(&upstream);
-    for (answer, framing, coded) in [
+    for (raw, framing, coded) in [
         ("200 OK\r\ncontent-length:  002 \r\n\r\nok", "Content-Length: 2\r\n", "ok"),
         (
             "200 OK\r\ntransfer-encoding: CHUNKED\r\n\r\n2;a=b\r\nok\r\n0\r\nT: u\r\n\r\n",
@@ -106,25 +106,25 @@ fn responses_are_framed_anew() {
         ("304 Not Modified\r\ncontent-length: 2\r\n\r\nok", "Content-Length: 2\r\n", ""),
         ("304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", "", ""),
     ] {
-        upstream.set_answer(answer::raw_then_close(format!("HTTP/1.1 {answer}")));
+        upstream.set_responder(responder::raw_then_close(format!("HTTP/1.1 {raw}")));
         let mut client = weir.connect();
         client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-        let reply = String::from_utf8(client.read_to_close()).unwrap();
-        let (head, body) = reply.split_once("\r\n\r\n").unwrap();
+        let response = String::from_utf8(client.read_to_close()).unwrap();
+        let (head, body) = response.split_once("\r\n\r\n").unwrap();
         let lines: Vec<String> = head.split("\r\n").map(|line| format!("{line}\r\n")).collect();
         let of_framing = |line: &&String| {
             let line = line.to_ascii_lowercase();
             line.starts_with("content-length") || line.starts_with("transfer-encoding")
         };
-        assert_eq!(lines.iter().filter(of_framing).cloned().collect::<String>(), framing, "{answer:?}");
-        assert_eq!(body, coded, "{answer:?}");
+        assert_eq!(lines.iter().filter(of_framing).cloned().collect::<String>(), framing, "{raw:?}");
+        assert_eq!(body, coded, "{raw:?}");
     }
 }
 
 /// Rule 15, RFC 9110 section 7.6.1: nobody can have a field removed that is not their connection's.
 #[test]
 fn a_connection_option_removes_nothing_that_the_other_side_relies_on() {
-    let upstream = Upstream::start(answer::raw(
+    let upstream = Upstream::start(responder::raw(
         "HTTP/1.1 200 OK\r\nConnection: Content-Length, set-cookie, CACHE-CONTROL, Vary, X-Hop\r\nSet-Cookie: a=b\r\nCache-Control: private\r\nVary: Cookie\r\n\
          X-Hop: 1\r\nKeep-Alive: timeout=5\r\nProxy-Connection: x\r\nUpgrade: h2c\r\nTrailer: T\r\nContent-Length: 2\r\n\r\nok",
     ));
@@ -136,13 +136,13 @@ fn a_connection_option_removes_nothing_that_the_other_side_relies_on() {
          Connection: host, Authorization, COOKIE, x-forwarded-FOR, X-Forwarded-Proto, x-forwarded-host, X-Request-Id, Content-Length, X-Tenant, \
          X-Hop\r\n\r\nabc",
     );
-    let reply = client.read_response();
-    assert_eq!(reply.text(), "ok");
+    let response = client.read_response();
+    assert_eq!(response.text(), "ok");
     for (name, value) in [("set-cookie", "a=b"), ("cache-control", "private"), ("vary", "Cookie")] {
-        assert_eq!(reply.field(name), Some(value));
+        assert_eq!(response.field(name), Some(value));
     }
     for name in ["connection", "keep-alive", "proxy-connection", "upgrade", "trailer", "x-hop"] {
-        assert_eq!(reply.field(name), None, "{name}");
+        assert_eq!(response.field(name), None, "{name}");
     }
     let request = &upstream.requests()[0];
     assert_eq!(request.body, b"abc");
@@ -167,8 +167,8 @@ fn a_connection_option_removes_nothing_that_the_other_side_relies_on() {
 /// Rule 16, RFC 9112 section 9.3.
 #[test]
 fn an_upstream_connection_is_used_again_only_after_a_whole_exchange() {
-    let upstream = Upstream::start(answer::ok(""));
-    for (answer, connections) in [
+    let upstream = Upstream::start(responder::ok(""));
+    for (raw, connections) in [
         ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 1),
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", 1),
         ("HTTP/1.1 204 No Content\r\n\r\n", 1),
@@ -181,12 +181,12 @@ fn an_upstream_connection_is_used_again_only_after_a_whole_exchange() {
         ("HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\n", 2),
         ("HTTP/1.1 304 Not Modified\r\n\r\nok", 2),
     ] {
-        upstream.set_answer(answer::raw(answer));
+        upstream.set_responder(responder::raw(raw));
         let weir = gateway(&upstream);
         upstream.forget();
         let mut client = weir.connect();
-        assert!(client.get("/1").status() < 400 && client.get("/2").status() < 400, "{answer:?}");
-        assert_eq!(upstream.accepted(), connections, "{answer:?}");
+        assert!(client.get("/1").status() < 400 && client.get("/2").status() < 400, "{raw:?}");
+        assert_eq!(upstream.accepted(), connections, "{raw:?}");
     }
 }
 
@@ -201,8 +201,8 @@ fn an_upstream_connection_with_half_a_request_on_it_is_not_used_again() {
     let weir = gateway(&upstream);
     let mut client = weir.connect();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nabc");
-    let reply = client.read_response();
-    assert_eq!((reply.status(), reply.field("connection")), (401, Some("close")));
+    let response = client.read_response();
+    assert_eq!((response.status(), response.field("connection")), (401, Some("close")));
     assert_eq!(weir.get("/").status(), 200);
     assert_eq!(upstream.accepted(), 2);
 }
@@ -235,7 +235,7 @@ fn a_byte_on_an_idle_upstream_connection_closes_it() {
 /// Rule 17: behind what was refused nothing is a request.
 #[test]
 fn what_follows_a_refused_request_is_never_read_as_one() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway_with(&upstream, "", "    body: 1KiB\n");
     let next = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
     for (refused, status) in [
@@ -251,8 +251,8 @@ fn what_follows_a_refused_request_is_never_read_as_one() {
     ] {
         let mut client = weir.connect();
         client.send(format!("{refused}{next}{next}"));
-        let reply = client.read_response();
-        assert_eq!((reply.status(), reply.field("connection")), (status, Some("close")), "{refused:?}");
+        let response = client.read_response();
+        assert_eq!((response.status(), response.field("connection")), (status, Some("close")), "{refused:?}");
         client.half_close();
         client.expect_closed();
     }
@@ -288,15 +288,15 @@ fn what_follows_a_body_whose_upstream_failed_is_read_from_its_first_byte() {
     ] {
         let mut client = weir.connect();
         client.send(format!("POST /upload HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n{start}{}", "b".repeat(SENT)));
-        let reply = client.read_response();
-        assert_eq!(reply.status(), 502);
+        let response = client.read_response();
+        assert_eq!(response.status(), 502);
         // As far from its own beginning as the part of the first body that was sent: where a decoder that began anew would read on.
         let head = "POST /next HTTP/1.1\r\nHost: a\r\nContent-Length: 9000\r\n\r\n";
         let padding = "c".repeat(SENT - head.len());
         let body = format!("{padding}{smuggled}{smuggled}");
         let next = format!("{head}{body}{}", "d".repeat(9000 - body.len()));
         let _ = client.try_send(format!("{}{end}{next}", "b".repeat(20_000 - SENT)));
-        if reply.field("connection") == Some("close") {
+        if response.field("connection") == Some("close") {
             client.half_close();
             client.expect_closed();
         } else {
@@ -310,16 +310,16 @@ fn what_follows_a_body_whose_upstream_failed_is_read_from_its_first_byte() {
 /// Rule 18, RFC 9110 section 7.8: until a 101 in response to an upgrade it is all HTTP.
 #[test]
 fn an_upgrade_that_is_declined_stays_http_and_one_unasked_is_a_502() {
-    let ask = "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
-    let upstream = Upstream::start(answer::ok("declined"));
+    let get = "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let upstream = Upstream::start(responder::ok("declined"));
     let weir = gateway_with(&upstream, "", "    upgrade: [websocket]\n");
     let mut client = weir.connect();
-    client.send(format!("{ask}GET /a%2fb HTTP/1.1\r\nHost: a\r\n\r\n"));
+    client.send(format!("{get}GET /a%2fb HTTP/1.1\r\nHost: a\r\n\r\n"));
     assert_eq!(client.read_response().text(), "declined");
     assert_eq!(client.read_response().status(), 400, "what follows is parsed as a request, by all the rules");
     assert_eq!(upstream.request_count(), 1);
 
-    upstream.set_answer(answer::raw(
+    upstream.set_responder(responder::raw(
         "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
     ));
     assert_eq!(weir.get("/").status(), 502, "nobody asked");
@@ -332,24 +332,24 @@ fn an_upgrade_that_is_declined_stays_http_and_one_unasked_is_a_502() {
 /// they are, in a protocol that the route does not allow.
 #[test]
 fn a_101_to_another_protocol_than_the_requested_one_opens_no_tunnel() {
-    let ask = "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
-    let upstream = Upstream::start(answer::ok("unused"));
+    let get = "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let upstream = Upstream::start(responder::ok("unused"));
     let weir = gateway_with(&upstream, "", "    upgrade: [websocket]\n");
     for line in ["Upgrade: h2c\r\n", "Upgrade: websocket, h2c\r\n", "Upgrade: websocket\r\nUpgrade: h2c\r\n", ""] {
-        upstream.set_answer(answer::raw_then_close(format!(
+        upstream.set_responder(responder::raw_then_close(format!(
             "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\n{line}\r\nbytes"
         )));
         let mut client = weir.connect();
-        client.send(format!("{ask}GET /a%2fb HTTP/1.1\r\nHost: a\r\n\r\n"));
-        let reply = client.read_response();
-        assert_eq!(reply.status(), 502, "{line:?}: {}", reply.text());
+        client.send(format!("{get}GET /a%2fb HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let response = client.read_response();
+        assert_eq!(response.status(), 502, "{line:?}: {}", response.text());
         assert_eq!(client.read_response().status(), 400, "{line:?}: what follows is parsed as a request");
     }
-    upstream.set_answer(answer::raw_then_close(
+    upstream.set_responder(responder::raw_then_close(
         "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: WebSocket\r\n\r\nbytes",
     ));
     let mut client = weir.connect();
-    client.send(ask);
+    client.send(get);
     assert_eq!(client.read_head().status(), 101, "names of protocols have no case");
     assert_eq!(client.read_raw(5), b"bytes");
 }
@@ -378,27 +378,27 @@ fn a_connection_that_was_a_tunnel_is_not_pooled() {
 
 /// Rule 19, RFC 9110 section 15.2.
 #[test]
-fn interim_answers_are_bounded() {
+fn interim_responses_are_bounded() {
     let hint = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
     let last = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-    let upstream = Upstream::start(answer::raw(hint.repeat(16) + last));
+    let upstream = Upstream::start(responder::raw(hint.repeat(16) + last));
     let weir = gateway(&upstream);
-    let reply = weir.get("/");
-    assert_eq!((reply.status(), reply.interim.len()), (200, 16));
-    upstream.set_answer(answer::raw(hint.repeat(17) + last));
+    let response = weir.get("/");
+    assert_eq!((response.status(), response.interim.len()), (200, 16));
+    upstream.set_responder(responder::raw(hint.repeat(17) + last));
     assert_eq!(weir.get("/").status(), 502);
-    upstream.set_answer(answer::raw(hint.repeat(3) + last));
+    upstream.set_responder(responder::raw(hint.repeat(3) + last));
     let mut old = weir.connect();
     old.send("GET / HTTP/1.0\r\n\r\n");
-    let reply = String::from_utf8(old.read_to_close()).unwrap();
-    assert!(reply.starts_with("HTTP/1.1 200 OK\r\n"), "HTTP/1.0 knows no interim answers: {reply}");
+    let response = String::from_utf8(old.read_to_close()).unwrap();
+    assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "HTTP/1.0 knows no interim answers: {response}");
 }
 
 /// Rule 20, RFC 9110 section 9.2.2.
 #[test]
 fn only_what_is_safe_to_send_twice_is_sent_twice() {
-    let broken = Upstream::start(answer::reset());
-    let sound = Upstream::start(answer::ok("sound"));
+    let broken = Upstream::start(responder::reset());
+    let sound = Upstream::start(responder::ok("sound"));
     let yaml = format!(
         "listen: [127.0.0.1:0]\nworkers: 1\nupstreams:\n  u:\n    targets: [{}, {}]\n    balance: round_robin\n    eject: none\nroutes:\n  - match: {{path: /*}}\n    upstream: u\n",
         broken.url(),
@@ -429,14 +429,14 @@ fn only_what_is_safe_to_send_twice_is_sent_twice() {
 
 /// Rule 21, RFC 9112 section 8: a client whose reply ends with the connection must see it break.
 #[test]
-fn a_reply_that_breaks_off_is_a_reset_for_an_old_client() {
+fn a_response_that_breaks_off_is_a_reset_for_an_old_client() {
     for broken in [
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n-1\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello",
     ] {
-        let upstream = Upstream::start(answer::raw_then_close(broken));
+        let upstream = Upstream::start(responder::raw_then_close(broken));
         let weir = gateway(&upstream);
         let mut old = weir.connect();
         old.send("GET / HTTP/1.0\r\n\r\n");
@@ -446,15 +446,15 @@ fn a_reply_that_breaks_off_is_a_reset_for_an_old_client() {
 
 /// Rule 21: nothing may precede a reply (RFC 9112 section 2.2 allows an empty line before requests only).
 #[test]
-fn a_reply_that_begins_with_an_empty_line_is_a_502() {
-    let upstream = Upstream::start(answer::raw_then_close("\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
+fn a_response_that_begins_with_an_empty_line_is_a_502() {
+    let upstream = Upstream::start(responder::raw_then_close("\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
     assert_eq!(gateway(&upstream).get("/").status(), 502);
 }
 
 /// Rule 22.
 #[test]
 fn names_that_alias_what_the_gateway_writes_do_not_arrive() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway(&upstream);
     let aliases = [
         "X_Forwarded_For",
@@ -483,7 +483,7 @@ fn names_that_alias_what_the_gateway_writes_do_not_arrive() {
 /// Rule 22: the same for fields that the file names.
 #[test]
 fn names_that_alias_what_a_route_sets_or_removes_do_not_arrive() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway_with(
         &upstream,
         "request_id: X-Trace\n",
@@ -506,20 +506,20 @@ fn names_that_alias_what_a_route_sets_or_removes_do_not_arrive() {
 /// Rule 22: what is taken from a request into a head cannot end a line there.
 #[test]
 fn a_redirect_cannot_be_split() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway_with(&upstream, "", "  - match: {path: /old/*}\n    redirect: {to: /new/*}\n");
     for path in ["/old/a%0d%0aSet-Cookie:%20x=y", "/old/a%0aX:y", "/old/a%00"] {
         assert_eq!(weir.get(path).status(), 400, "{path}");
     }
-    let reply = weir.get("/old/a?b=%0d%0aSet-Cookie:%20x=y");
-    assert_eq!(reply.field("set-cookie"), None);
-    assert!(reply.status() < 400);
+    let response = weir.get("/old/a?b=%0d%0aSet-Cookie:%20x=y");
+    assert_eq!(response.field("set-cookie"), None);
+    assert!(response.status() < 400);
 }
 
 /// Rule 23, RFC 3986 section 6.2.2: what is routed is what is forwarded.
 #[test]
 fn routes_and_upstreams_see_one_form_of_the_path() {
-    let upstream = Upstream::start(answer::ok("through"));
+    let upstream = Upstream::start(responder::ok("through"));
     let weir = gateway_with(&upstream, "", "  - match: {path: /admin/*}\n    respond: {status: 403, body: no}\n");
     for path in [
         "/admin/x",

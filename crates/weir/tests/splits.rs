@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
 
 use testkit::http::Message;
-use testkit::{Certificates, DEADLINE, RawClient, Upstream, Weir, answer, wait};
+use testkit::{Certificates, DEADLINE, RawClient, Upstream, Weir, responder, wait};
 
 /// What stands at the level of the file, of the route, and of the listener.
 #[derive(Default)]
@@ -32,15 +32,15 @@ fn start(one: &Upstream, two: &Upstream, parts: &Parts<'_>) -> Weir {
 }
 
 fn upstreams() -> (Upstream, Upstream) {
-    (Upstream::start(answer::ok("stable")), Upstream::start(answer::ok("canary")))
+    (Upstream::start(responder::ok("stable")), Upstream::start(responder::ok("canary")))
 }
 
 /// Who responded, and how often.
-fn counted(replies: impl Iterator<Item = Message>) -> HashMap<String, usize> {
+fn counted(responses: impl Iterator<Item = Message>) -> HashMap<String, usize> {
     let mut counts = HashMap::new();
-    for reply in replies {
-        assert_eq!(reply.status(), 200);
-        *counts.entry(reply.text().to_owned()).or_default() += 1;
+    for response in responses {
+        assert_eq!(response.status(), 200);
+        *counts.entry(response.text().to_owned()).or_default() += 1;
     }
     counts
 }
@@ -133,13 +133,13 @@ fn a_member_that_fails_gives_way_to_the_fallback_and_to_no_other_member() {
     let route = "    fallback: [stable]\n";
     let weir = start(&one, &two, &Parts { split: "upstreams: {stable: 0, canary: 1}", route, ..Parts::default() });
     two.stop();
-    let reply = weir.get("/");
-    assert_eq!((reply.text(), reply.field("x-fallback")), ("stable", Some("stable")));
+    let response = weir.get("/");
+    assert_eq!((response.text(), response.field("x-fallback")), ("stable", Some("stable")));
     let line = "upstream_fallbacks_total{upstream=\"canary\"} 1";
     wait::until(DEADLINE, line, || weir.admin_get("/metrics").text().contains(line));
     // A fallback that was the first choice is not tried a second time.
     let weir = start(&one, &two, &Parts { split: "upstreams: {stable: 1, canary: 0}", route, ..Parts::default() });
-    one.set_answer(answer::reset());
+    one.set_responder(responder::reset());
     one.forget();
     assert_eq!(weir.get("/").status(), 502);
     assert_eq!(one.requests().len(), 1);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use testkit::{Gate, RawClient, Upstream, Weir, answer};
+use testkit::{Gate, RawClient, Upstream, Weir, responder};
 
 /// A gateway to `upstream` with these timeouts of the route; clients that stall are let go after a while of their own.
 fn gateway(upstream: &Upstream, timeouts: &str) -> Weir {
@@ -47,10 +47,15 @@ fn half_an_upload(weir: &Weir) -> RawClient {
 fn a_client_that_holds_its_body_back_does_not_fail_its_target() {
     for timeouts in ["total: 60ms", "total: 60ms, first_byte: 1s, idle: 1s, try: 20ms", "idle: 20ms, first_byte: 20ms"]
     {
-        let upstream = Upstream::start(answer::ok("hello"));
+        let upstream = Upstream::start(responder::ok("hello"));
         let weir = gateway(&upstream, timeouts);
-        let reply = half_an_upload(&weir).read_response();
-        assert_eq!((reply.status(), reply.field("connection")), (408, Some("close")), "{timeouts}: {}", reply.text());
+        let response = half_an_upload(&weir).read_response();
+        assert_eq!(
+            (response.status(), response.field("connection")),
+            (408, Some("close")),
+            "{timeouts}: {}",
+            response.text()
+        );
         assert_eq!(failures(&weir), [], "{timeouts}");
     }
 }
@@ -78,9 +83,9 @@ fn an_attempt_is_not_late_because_its_client_was() {
         conn.stall()
     });
     let gate = Gate::new();
-    let may_answer = gate.clone();
+    let may_respond = gate.clone();
     let upstream = Upstream::start(move |conn, _| {
-        conn.pass(&may_answer)?;
+        conn.pass(&may_respond)?;
         conn.respond(200, &[], "hello")
     });
     let weir = gateway_with(&upstream, "20s", "try: 100ms");
@@ -106,15 +111,15 @@ fn an_upstream_that_does_not_read_is_at_fault() {
     let mut client = weir.connect();
     client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", 64 << 20));
     let _ = client.send_until_blocked(64 << 20, Duration::from_millis(20));
-    let reply = client.read_response();
-    assert!(reply.status() == 504 && reply.text().contains("idle_timeout"), "{}", reply.text());
+    let response = client.read_response();
+    assert!(response.status() == 504 && response.text().contains("idle_timeout"), "{}", response.text());
     assert_eq!(failures(&weir), [("idle_timeout".to_owned(), 1)]);
 }
 
 #[test]
 fn a_client_that_does_not_read_does_not_fail_its_target() {
     for timeouts in ["idle: 40ms", "total: 60ms"] {
-        let upstream = Upstream::start(answer::large(64 << 20));
+        let upstream = Upstream::start(responder::large(64 << 20));
         let weir = gateway(&upstream, timeouts);
         let mut client = weir.connect();
         client.request("GET", "/", &[], "");

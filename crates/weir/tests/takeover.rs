@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use testkit::{Gate, Signal, Upstream, Weir, answer, wait};
+use testkit::{Gate, Signal, Upstream, Weir, responder, wait};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -88,7 +88,7 @@ fn a_signal_ends_the_process_also_while_another_takes_over() {
 
 #[test]
 fn a_gateway_that_cannot_have_its_workers_does_not_start() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let gateway = Weir::builder("/bin/sh");
     let path = gateway.dir().join("weir.yaml");
     let text = format!(

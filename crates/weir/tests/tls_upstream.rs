@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use testkit::tls::TlsRelay;
-use testkit::{Certificates, DEADLINE, Nginx, Signal, Upstream, Weir, answer, wait};
+use testkit::{Certificates, DEADLINE, Nginx, Signal, Upstream, Weir, responder, wait};
 use tls::certificate::read_certificates;
 use tls::names::Entry;
 use tls::server::{ClientAuth, Listener, Options, Tickets};
@@ -61,7 +61,7 @@ fn bodies_of_all_sizes_go_both_ways_over_one_connection() {
 fn a_target_that_is_not_who_it_should_be_gets_no_byte_and_the_next_one_is_tried() {
     let (certificates, others) = (Certificates::localhost(), Certificates::localhost());
     let wrong_name = Certificates::for_names("DNS:b.test");
-    let upstream = Upstream::start(answer::ok("secret"));
+    let upstream = Upstream::start(responder::ok("secret"));
     let to = upstream.socket_addr();
     let cases: [(Certificates, &Path, &str); 2] = [
         (others, &certificates.authority(), "not issued by a trusted authority"),
@@ -95,7 +95,7 @@ fn a_target_that_is_not_who_it_should_be_gets_no_byte_and_the_next_one_is_tried(
 
 #[test]
 fn plain_http_behind_an_https_target_is_refused() {
-    let upstream = Upstream::start(answer::ok("x"));
+    let upstream = Upstream::start(responder::ok("x"));
     let weir = gateway(&[format!("https://{}", upstream.socket_addr())], "", "");
     let refused = weir.get("/");
     assert_eq!(refused.status(), 502);
@@ -106,7 +106,7 @@ fn plain_http_behind_an_https_target_is_refused() {
 #[test]
 fn the_gateway_shows_its_certificate_and_a_reload_changes_identity_at_once() {
     let (servers, clients, others) = (Certificates::localhost(), Certificates::localhost(), Certificates::localhost());
-    let upstream = Upstream::start(answer::ok("x"));
+    let upstream = Upstream::start(responder::ok("x"));
     let mut authorities = read_certificates(&clients.authority()).unwrap();
     authorities.extend(read_certificates(&others.authority()).unwrap());
     let auth = ClientAuth { name: "clients".into(), authorities, revocations: Vec::new(), is_required: true };
@@ -145,7 +145,7 @@ fn the_gateway_shows_its_certificate_and_a_reload_changes_identity_at_once() {
 #[test]
 fn an_end_without_close_notify_is_no_complete_response() {
     let certificates = Certificates::localhost();
-    let upstream = Upstream::start(answer::raw_then_close("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhalf of it"));
+    let upstream = Upstream::start(responder::raw_then_close("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhalf of it"));
     let cut = TlsRelay::terminate_and_cut(listener(&certificates, |_| {}), upstream.socket_addr());
     let whole = TlsRelay::terminate(listener(&certificates, |_| {}), upstream.socket_addr());
     let of = |relay: &TlsRelay| gateway(&plain(relay), &roots(&certificates.authority()), "");
@@ -159,7 +159,7 @@ fn an_end_without_close_notify_is_no_complete_response() {
 #[test]
 fn health_checks_verify_as_requests_do() {
     let (certificates, others) = (Certificates::localhost(), Certificates::localhost());
-    let upstream = Upstream::start(answer::ok("x"));
+    let upstream = Upstream::start(responder::ok("x"));
     let good = TlsRelay::terminate(listener(&certificates, |_| {}), upstream.socket_addr());
     let bad = TlsRelay::terminate(listener(&others, |_| {}), upstream.socket_addr());
     let health = "    health: {path: /healthz, interval: 50ms}\n";
@@ -252,7 +252,7 @@ fn what_is_wrong_with_certificates_is_said_with_its_place() {
 #[test]
 fn a_file_of_targets_may_change_from_clear_text_to_tls() {
     let certificates = Certificates::localhost();
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let relay = TlsRelay::terminate(listener(&certificates, |_| {}), upstream.socket_addr());
     let builder = Weir::builder(env!("CARGO_BIN_EXE_weir"));
     let targets = builder.dir().join("targets.yaml");

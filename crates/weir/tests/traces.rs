@@ -9,7 +9,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
-use testkit::{RawClient, Upstream, Weir, answer, wait};
+use testkit::{RawClient, Upstream, Weir, responder, wait};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 const SERVER: i32 = 2;
@@ -20,7 +20,7 @@ struct Collector(Upstream);
 
 impl Collector {
     fn start() -> Self {
-        Collector(Upstream::builder().record_limit(8 << 20).start(answer::ok("")))
+        Collector(Upstream::builder().record_limit(8 << 20).start(responder::ok("")))
     }
 
     fn endpoint(&self) -> String {
@@ -95,7 +95,7 @@ fn metric(weir: &Weir, line: &str) -> u64 {
 #[test]
 fn a_request_and_its_attempts_are_one_trace() {
     let collector = Collector::start();
-    let upstream = Upstream::start(answer::in_turn([answer::status(503), answer::status(200)]));
+    let upstream = Upstream::start(responder::in_order([responder::status(503), responder::status(200)]));
     let log = tempfile::tempdir().unwrap();
     let log = log.path().join("access.log");
     let top = format!("access_log: {{path: '{}'}}\n", log.display());
@@ -163,7 +163,7 @@ fn a_request_and_its_attempts_are_one_trace() {
 #[test]
 fn hits_refusals_and_failures_are_spans() {
     let collector = Collector::start();
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway(&upstream.url(), &all(&collector), "");
     for (target, status) in [
         ("/cached/1", 200),
@@ -211,7 +211,7 @@ fn hits_refusals_and_failures_are_spans() {
 
 /// What a request says of its trace: who may decide, and what goes on to the upstream.
 #[test]
-fn contexts_of_clients_are_gone_on_with_but_only_trusted_ones_decide() {
+fn contexts_of_clients_continue_but_only_trusted_ones_decide() {
     const TRUSTED: &str = "trusted_proxies: [127.0.0.0/8]\n";
     // Trust, what is sampled here, whether contexts are respected, flags of the context; sampled, same trace.
     for (top, share, parent, flags, is_sampled, is_same) in [
@@ -224,7 +224,7 @@ fn contexts_of_clients_are_gone_on_with_but_only_trusted_ones_decide() {
     ] {
         let case = format!("{top:?} {share} {parent} {flags}");
         let collector = Collector::start();
-        let upstream = Upstream::start(answer::ok(""));
+        let upstream = Upstream::start(responder::ok(""));
         let traces =
             format!("{{endpoint: '{}', sample: {share}, parent: {parent}, every: 50ms}}", collector.endpoint());
         let weir = gateway(&upstream.url(), &traces, top);
@@ -257,7 +257,7 @@ fn contexts_of_clients_are_gone_on_with_but_only_trusted_ones_decide() {
 #[test]
 fn malformed_and_doubled_contexts_begin_a_new_trace() {
     let collector = Collector::start();
-    let upstream = Upstream::start(answer::ok(""));
+    let upstream = Upstream::start(responder::ok(""));
     let weir = gateway(&upstream.url(), &all(&collector), "trusted_proxies: [127.0.0.0/8]\n");
     let (good, other) = (format!("{PARENT}01"), format!("{}01", PARENT.replace("0af7", "1bf7")));
     let long = format!("a={}", "x".repeat(600));
@@ -285,7 +285,7 @@ fn malformed_and_doubled_contexts_begin_a_new_trace() {
 #[test]
 fn a_refresh_behind_the_client_is_no_part_of_its_trace() {
     let collector = Collector::start();
-    let upstream = Upstream::start(answer::raw(
+    let upstream = Upstream::start(responder::raw(
         "HTTP/1.1 200 OK\r\nCache-Control: max-age=0, stale-while-revalidate=3600\r\nContent-Length: 1\r\n\r\nx",
     ));
     let weir = gateway(&upstream.url(), &all(&collector), "trusted_proxies: [127.0.0.0/8]\n");
@@ -302,7 +302,7 @@ fn a_refresh_behind_the_client_is_no_part_of_its_trace() {
 
 #[test]
 fn without_telemetry_contexts_pass_as_they_are() {
-    let upstream = Upstream::start(answer::ok(""));
+    let upstream = Upstream::start(responder::ok(""));
     let weir = gateway(&upstream.url(), "none", "");
     let context = format!("{PARENT}01");
     weir.request("GET", "/items/1", &[("traceparent", &context), ("tracestate", "a=1")], "");
@@ -314,12 +314,12 @@ fn without_telemetry_contexts_pass_as_they_are() {
 /// A collector that is away, hangs, fails, or refuses costs spans, never requests.
 #[test]
 fn a_collector_in_trouble_costs_spans_and_no_requests() {
-    let upstream = Upstream::start(answer::ok("hello"));
-    let closed = Upstream::start(answer::ok(""));
+    let upstream = Upstream::start(responder::ok("hello"));
+    let closed = Upstream::start(responder::ok(""));
     closed.stop();
-    let hangs = Upstream::start(answer::ok(""));
+    let hangs = Upstream::start(responder::ok(""));
     hangs.pause();
-    let fails = Upstream::start(answer::status(500));
+    let fails = Upstream::start(responder::status(500));
     let partial = ExportTracePartialSuccess { rejected_spans: 1, error_message: "no".to_owned() };
     let body = ExportTraceServiceResponse { partial_success: Some(partial) }.encode_to_vec();
     let refuses =
@@ -355,8 +355,8 @@ fn a_collector_in_trouble_costs_spans_and_no_requests() {
 
 #[test]
 fn what_failed_for_a_moment_is_sent_again() {
-    let collector = Collector(Upstream::start(answer::in_turn([answer::status(503), answer::status(200)])));
-    let upstream = Upstream::start(answer::ok("hello"));
+    let collector = Collector(Upstream::start(responder::in_order([responder::status(503), responder::status(200)])));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway(&upstream.url(), &all(&collector), "");
     weir.get("/items/1");
     wait::until(DEADLINE, "the second call", || metric(&weir, "telemetry_spans_total") == 2);
@@ -373,16 +373,16 @@ fn what_the_collector_accepted_or_refused_for_good_is_not_sent_again() {
     let accepted = "telemetry_spans_total";
     let large = |status: &str| {
         let body = "x".repeat(200_000);
-        answer::raw(format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len()))
+        responder::raw(format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len()))
     };
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     for (response, counter) in [
         (large("200 OK"), accepted),
-        (answer::raw("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nx"), accepted),
-        (answer::close_after(1, 10), accepted),
+        (responder::raw("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nx"), accepted),
+        (responder::close_after(1, 10), accepted),
         (large("400 Bad Request"), failed),
     ] {
-        let collector = Collector(Upstream::start(answer::in_turn([response, answer::ok("")])));
+        let collector = Collector(Upstream::start(responder::in_order([response, responder::ok("")])));
         let traces = format!("{{endpoint: '{}', sample: 100%, every: 50ms, timeout: 1s}}", collector.endpoint());
         let weir = gateway(&upstream.url(), &traces, "");
         weir.get("/items/1");
@@ -401,8 +401,8 @@ fn what_the_collector_accepted_or_refused_for_good_is_not_sent_again() {
 /// Calls in flight, of both signals, may have a minute; the end of the process has seconds.
 #[test]
 fn spans_that_are_lost_at_the_end_are_in_the_log() {
-    let collector = Upstream::start(answer::stall());
-    let upstream = Upstream::start(answer::ok("hello"));
+    let collector = Upstream::start(responder::stall());
+    let upstream = Upstream::start(responder::ok("hello"));
     let url = collector.url();
     let both = format!(
         "{{endpoint: '{url}/v1/traces', sample: 100%, every: 1ms, timeout: 60s}}, metrics: {{endpoint: '{url}/v1/metrics', every: 50ms, timeout: 60s}}"
@@ -424,18 +424,18 @@ fn spans_that_are_lost_at_the_end_are_in_the_log() {
 fn calls_share_a_connection_for_as_long_as_the_collector_keeps_it() {
     const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     let script = [
-        answer::raw(OK),
-        answer::raw(OK),
-        answer::raw_then_close(OK),
-        answer::raw(OK),
-        answer::close(),
-        answer::raw("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"),
+        responder::raw(OK),
+        responder::raw(OK),
+        responder::raw_then_close(OK),
+        responder::raw(OK),
+        responder::close(),
+        responder::raw("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"),
         // More than a response, which belongs to no call.
-        answer::raw(format!("{OK}{OK}")),
-        answer::raw(OK),
+        responder::raw(format!("{OK}{OK}")),
+        responder::raw(OK),
     ];
-    let collector = Collector(Upstream::start(answer::in_turn(script)));
-    let upstream = Upstream::start(answer::ok("hello"));
+    let collector = Collector(Upstream::start(responder::in_order(script)));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway(&upstream.url(), &all(&collector), "");
     for spans in [2, 4, 6, 8, 10, 12, 14] {
         weir.get("/items/1");
@@ -449,7 +449,7 @@ fn calls_share_a_connection_for_as_long_as_the_collector_keeps_it() {
 #[test]
 fn the_last_spans_are_sent_before_the_process_ends() {
     let collector = Collector::start();
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let traces = format!("{{endpoint: '{}', sample: 100%, every: 1h}}", collector.endpoint());
     let weir = gateway(&upstream.url(), &traces, "");
     weir.get("/items/1");
@@ -461,7 +461,7 @@ fn the_last_spans_are_sent_before_the_process_ends() {
 #[test]
 fn a_share_of_many_requests_is_recorded_whole() {
     let collector = Collector::start();
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let traces = format!("{{endpoint: '{}', sample: 50%, every: 10ms}}", collector.endpoint());
     let weir = gateway(&upstream.url(), &traces, "");
     let address = weir.addr();
@@ -490,7 +490,7 @@ fn a_share_of_many_requests_is_recorded_whole() {
 #[test]
 fn credentials_of_the_collector_are_sent_and_not_shown() {
     let collector = Collector::start();
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let traces = format!(
         "{{endpoint: '{}', sample: 100%, every: 10ms, headers: {{Authorization: Bearer canary}}}}",
         collector.endpoint()
@@ -509,7 +509,7 @@ fn attempts_of_a_call_of_a_model_are_spans() {
     let collector = Collector::start();
     let json = |status: &str, body: &str| {
         let length = body.len();
-        answer::raw(format!(
+        responder::raw(format!(
             "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
         ))
     };

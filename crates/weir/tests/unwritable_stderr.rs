@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use testkit::{DEADLINE, Upstream, answer, wait};
+use testkit::{DEADLINE, Upstream, responder, wait};
 
 /// A gateway on a Unix socket: its messages, by which the others of these tests are found, are what is not there.
 struct Gateway {
@@ -81,9 +81,9 @@ impl Gateway {
         fs::write(self.path("weir.yaml"), config(self.dir.path(), upstream, "three")).unwrap();
         self.signal(testkit::Signal::HUP);
         self.wait_for("/tag", "a reload after one that was refused", "three");
-        upstream.set_answer(answer::status(500));
+        upstream.set_responder(responder::status(500));
         self.wait_for("/x", "the target to be unhealthy", "HTTP/1.1 503");
-        upstream.set_answer(answer::ok("well"));
+        upstream.set_responder(responder::ok("well"));
         self.wait_for("/x", "the target to be healthy again", "well");
         self.signal(testkit::Signal::TERM);
         let mut status = None;
@@ -98,7 +98,7 @@ impl Gateway {
 
 #[test]
 fn a_reader_that_has_ended_costs_messages_only() {
-    let upstream = Upstream::start(answer::ok("well"));
+    let upstream = Upstream::start(responder::ok("well"));
     let (reader, writer) = io::pipe().unwrap();
     let gateway = Gateway::start(&upstream, writer);
     drop(reader);
@@ -107,7 +107,7 @@ fn a_reader_that_has_ended_costs_messages_only() {
 
 #[test]
 fn a_reader_that_reads_nothing_costs_messages_only() {
-    let upstream = Upstream::start(answer::ok("well"));
+    let upstream = Upstream::start(responder::ok("well"));
     let (reader, mut writer) = io::pipe().unwrap();
     // Full to the last byte, before the gateway says its first word.
     rustix::io::ioctl_fionbio(&writer, true).unwrap();

@@ -1,6 +1,6 @@
 //! What happens to a request when a target, or a whole upstream, fails, is slow or is full.
 
-use testkit::{BlackHole, DEADLINE, Gate, RawClient, Upstream, Weir, answer, wait};
+use testkit::{BlackHole, DEADLINE, Gate, RawClient, Upstream, Weir, responder, wait};
 
 fn program() -> &'static str {
     env!("CARGO_BIN_EXE_weir")
@@ -28,7 +28,7 @@ fn statuses(weir: &Weir, count: usize) -> Vec<u16> {
 
 #[test]
 fn a_target_that_refuses_costs_no_request_and_is_soon_left_alone() {
-    let (dead, live) = (Upstream::start(answer::ok("x")), Upstream::start(answer::ok("live")));
+    let (dead, live) = (Upstream::start(responder::ok("x")), Upstream::start(responder::ok("live")));
     dead.stop();
     let weir = gateway(&[&dead, &live], "    balance: round_robin\n    eject: {after: 2, for: 60s, max: 50%}\n", &[]);
     assert_eq!(statuses(&weir, 50), [200; 50]);
@@ -40,7 +40,7 @@ fn a_target_that_refuses_costs_no_request_and_is_soon_left_alone() {
 
 #[test]
 fn a_request_that_may_have_been_acted_on_is_not_sent_again() {
-    let (one, two) = (Upstream::start(answer::reset()), Upstream::start(answer::reset()));
+    let (one, two) = (Upstream::start(responder::reset()), Upstream::start(responder::reset()));
     let weir = gateway(&[&one, &two], "    eject: none\n", &[]);
     assert_eq!(weir.request("POST", "/", &[], "order").status(), 502);
     assert_eq!(one.requests().len() + two.requests().len(), 1, "a POST is sent once");
@@ -54,21 +54,21 @@ fn a_request_that_may_have_been_acted_on_is_not_sent_again() {
 
 #[test]
 fn a_status_is_retried_only_where_the_file_says_so() {
-    let (bad, good) = (Upstream::start(answer::status(503)), Upstream::start(answer::ok("x")));
+    let (bad, good) = (Upstream::start(responder::status(503)), Upstream::start(responder::ok("x")));
     let options = "    balance: round_robin\n    eject: none\n";
     let plain = gateway(&[&bad, &good], options, &[]);
     assert!(statuses(&plain, 4).contains(&503));
     let retry = "    retry: {extra_attempts: 1, budget: 100%, on: [connect, reset, 503]}\n";
     let retrying = gateway(&[&bad, &good], &format!("{options}{retry}"), &[]);
     assert_eq!(statuses(&retrying, 8), [200; 8]);
-    good.set_answer(answer::status(503));
-    let reply = retrying.get("/");
-    assert_eq!((reply.status(), reply.text()), (503, "status 503"), "the last answer is the client's");
+    good.set_responder(responder::status(503));
+    let response = retrying.get("/");
+    assert_eq!((response.status(), response.text()), (503, "status 503"), "the last answer is the client's");
 }
 
 #[test]
 fn a_try_that_takes_too_long_goes_to_another_target() {
-    let (slow, quick) = (Upstream::start(answer::stall()), Upstream::start(answer::ok("x")));
+    let (slow, quick) = (Upstream::start(responder::stall()), Upstream::start(responder::ok("x")));
     let options = "    balance: round_robin\n    timeouts: {try: 50ms}\n    retry: {budget: 100%}\n    eject: none\n";
     let weir = gateway(&[&slow, &quick], options, &[]);
     assert_eq!(statuses(&weir, 6), [200; 6]);
@@ -77,7 +77,7 @@ fn a_try_that_takes_too_long_goes_to_another_target() {
 
 #[test]
 fn a_connect_that_takes_too_long_goes_to_another_target() {
-    let (hole, live) = (BlackHole::open(), Upstream::start(answer::ok("x")));
+    let (hole, live) = (BlackHole::open(), Upstream::start(responder::ok("x")));
     let config = format!(
         "listen: 127.0.0.1:0\nupstreams:\n  u:\n    targets: ['http://{}', {}]\n    balance: round_robin\n    timeouts: {{connect: 50ms}}\n    retry: {{budget: 100%}}\n    eject: none\nroutes: [{{match: {{path: /*}}, upstream: u}}]\n",
         hole.address(),
@@ -89,36 +89,36 @@ fn a_connect_that_takes_too_long_goes_to_another_target() {
 
 #[test]
 fn a_target_that_fails_its_health_check_gets_nothing_until_it_passes_again() {
-    let (sick, well) = (Upstream::start(answer::ok("sick")), Upstream::start(answer::ok("well")));
+    let (sick, well) = (Upstream::start(responder::ok("sick")), Upstream::start(responder::ok("well")));
     let health = "    balance: round_robin\n    health: {path: /healthz, interval: 20ms, timeout: 2s, healthy_after: 1, unhealthy_after: 1}\n    eject: none\n";
     let weir = gateway(&[&sick, &well], health, &[]);
-    let answered_by = |name: &str, count: usize| {
+    let served_by = |name: &str, count: usize| {
         let mut client = weir.connect();
         (0..count).filter(|_| client.get("/").text() == name).count()
     };
-    wait::until(DEADLINE, "both serve", || answered_by("sick", 4) > 0);
-    sick.set_answer(|conn, request| {
+    wait::until(DEADLINE, "both serve", || served_by("sick", 4) > 0);
+    sick.set_responder(|conn, request| {
         let status = if request.head.target() == "/healthz" { 500 } else { 200 };
         conn.respond(status, &[], "sick")
     });
-    wait::until(DEADLINE, "the sick target is left out", || answered_by("sick", 8) == 0);
-    assert_eq!(answered_by("well", 20), 20);
-    sick.set_answer(answer::ok("sick"));
-    wait::until(DEADLINE, "it is back", || answered_by("sick", 4) > 0);
+    wait::until(DEADLINE, "the sick target is left out", || served_by("sick", 8) == 0);
+    assert_eq!(served_by("well", 20), 20);
+    sick.set_responder(responder::ok("sick"));
+    wait::until(DEADLINE, "it is back", || served_by("sick", 4) > 0);
 }
 
 #[test]
 fn another_upstream_stands_in_and_says_so() {
-    let (primary, second) = (Upstream::start(answer::ok("primary")), Upstream::start(answer::ok("second")));
+    let (primary, second) = (Upstream::start(responder::ok("primary")), Upstream::start(responder::ok("second")));
     let weir = gateway(&[&primary], "    eject: none\n", &[&second]);
-    let reply = weir.get("/");
-    assert_eq!((reply.text(), reply.field("x-fallback")), ("primary", None));
+    let response = weir.get("/");
+    assert_eq!((response.text(), response.field("x-fallback")), ("primary", None));
     primary.stop();
-    let reply = weir.request("POST", "/", &[], "a body");
-    assert_eq!((reply.text(), reply.field("x-fallback")), ("second", Some("v")));
+    let response = weir.request("POST", "/", &[], "a body");
+    assert_eq!((response.text(), response.field("x-fallback")), ("second", Some("v")));
     // What may have been acted on is not given to another upstream either.
     primary.restart();
-    primary.set_answer(answer::reset());
+    primary.set_responder(responder::reset());
     assert_eq!(weir.request("POST", "/", &[], "order").status(), 502);
     assert_eq!(second.requests().len(), 1);
 }
@@ -126,7 +126,7 @@ fn another_upstream_stands_in_and_says_so() {
 #[test]
 fn a_full_target_has_a_queue_with_an_end() {
     let gate = Gate::new();
-    let upstream = Upstream::start(answer::gated(&gate, answer::ok("x")));
+    let upstream = Upstream::start(responder::gated(&gate, responder::ok("x")));
     let weir = gateway(&[&upstream], "    max_in_flight: 1\n    queue: {size: 1, timeout: 60s}\n", &[]);
     let send = || {
         let mut client = weir.connect();
@@ -152,36 +152,36 @@ fn waiting_ends_with_the_queues_timeout_or_the_exchanges() {
         ("    queue: {size: 9, timeout: 60s}\n    timeouts: {total: 100ms}\n", 504, "total_timeout"),
     ] {
         let gate = Gate::new();
-        let upstream = Upstream::start(answer::gated(&gate, answer::ok("x")));
+        let upstream = Upstream::start(responder::gated(&gate, responder::ok("x")));
         let weir = gateway(&[&upstream], &format!("    max_in_flight: 1\n{options}"), &[]);
         let mut first = weir.connect();
         first.request("GET", "/", &[], "");
         wait::until(DEADLINE, "the first is with the upstream", || upstream.requests().len() == 1);
-        let reply = weir.get("/");
-        assert_eq!(reply.status(), status);
-        assert!(reply.text().contains(reason), "{}", reply.text());
+        let response = weir.get("/");
+        assert_eq!(response.status(), status);
+        assert!(response.text().contains(reason), "{}", response.text());
         gate.open();
     }
 }
 
 #[test]
 fn a_breaker_spares_an_upstream_that_fails() {
-    let upstream = Upstream::start(answer::status(503));
+    let upstream = Upstream::start(responder::status(503));
     let options = "    eject: none\n    breaker: {failures: 50%, of_last: 10, open_for: 60s}\n";
     let weir = gateway(&[&upstream], options, &[]);
     let seen = statuses(&weir, 40);
     assert_eq!(seen[39], 503, "{seen:?}");
-    let asked = upstream.requests().len();
-    assert!((5..=11).contains(&asked), "asked {asked} times");
+    let requested = upstream.requests().len();
+    assert!((5..=11).contains(&requested), "asked {requested} times");
     assert!(weir.get("/").text().contains("unavailable"));
-    assert_eq!(upstream.requests().len(), asked);
+    assert_eq!(upstream.requests().len(), requested);
 }
 
 #[test]
 fn targets_may_have_ipv6_addresses_and_unix_sockets() {
     let directory = tempfile::tempdir().unwrap();
-    let six = Upstream::builder().ipv6().start(answer::ok("six"));
-    let unix = Upstream::builder().unix(directory.path().join("service.sock")).start(answer::ok("unix"));
+    let six = Upstream::builder().ipv6().start(responder::ok("six"));
+    let unix = Upstream::builder().unix(directory.path().join("service.sock")).start(responder::ok("unix"));
     let weir = gateway(&[&six, &unix], "    balance: round_robin\n", &[]);
     let mut client = weir.connect();
     let mut seen: Vec<String> = (0..4).map(|_| client.get("/").text().to_owned()).collect();
@@ -191,7 +191,7 @@ fn targets_may_have_ipv6_addresses_and_unix_sockets() {
 
 #[test]
 fn weights_share_and_a_hash_holds() {
-    let (one, three) = (Upstream::start(answer::ok("1")), Upstream::start(answer::ok("3")));
+    let (one, three) = (Upstream::start(responder::ok("1")), Upstream::start(responder::ok("3")));
     let config = |balance: &str| {
         format!(
             "listen: 127.0.0.1:0\nworkers: 1\nupstreams:\n  u:\n    targets: [{}, {{url: '{}', weight: 3}}]\n    balance: {balance}\nroutes: [{{match: {{path: /*}}, upstream: u}}]\n",
@@ -206,9 +206,9 @@ fn weights_share_and_a_hash_holds() {
     let weir = Weir::builder(program()).config(config("{hash: 'header:X-Session'}")).start();
     let mut client = weir.connect();
     for session in ["a", "b", "c", "d", "e"] {
-        let mut ask = || client.exchange(session);
-        let first = ask();
-        assert!((0..5).all(|_| ask() == first), "session {session} stays where it is");
+        let mut get = || client.exchange(session);
+        let first = get();
+        assert!((0..5).all(|_| get() == first), "session {session} stays where it is");
     }
 }
 
@@ -225,7 +225,7 @@ impl Exchange for RawClient {
 
 #[test]
 fn slow_heads_and_bodies_are_refused_with_408() {
-    let upstream = Upstream::start(answer::ok("x"));
+    let upstream = Upstream::start(responder::ok("x"));
     let config = format!(
         "listen: 127.0.0.1:0\nserver: {{head_timeout: 100ms, body_idle_timeout: 100ms}}\nupstreams: {{u: {{targets: [{}]}}}}\nroutes: [{{match: {{path: /*}}, upstream: u}}]\n",
         upstream.url()
@@ -251,7 +251,7 @@ fn metric(weir: &Weir, name: &str) -> Option<f64> {
 #[test]
 fn who_disconnects_in_the_queue_is_not_served() {
     let gate = Gate::new();
-    let upstream = Upstream::start(answer::gated(&gate, answer::ok("x")));
+    let upstream = Upstream::start(responder::gated(&gate, responder::ok("x")));
     let weir = gateway(&[&upstream], "    max_in_flight: 1\n    queue: {size: 10, timeout: 60s}\n", &[]);
     let mut held = weir.connect();
     held.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");

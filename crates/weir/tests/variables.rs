@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use testkit::{Certificates, DEADLINE, Upstream, Weir, answer, wait};
+use testkit::{Certificates, DEADLINE, Upstream, Weir, responder, wait};
 
 fn gateway(upstream: &Upstream, top: &str, route: &str) -> Weir {
     let yaml = format!(
@@ -16,15 +16,15 @@ const REQUEST: &str = "    headers:\n      request:\n        set: {X-Real-IP: '{
 
 #[test]
 fn upstreams_see_what_the_request_has() {
-    let upstream = Upstream::start(answer::ok("x"));
+    let upstream = Upstream::start(responder::ok("x"));
     let weir = gateway(&upstream, "", REQUEST);
     let fields = [("X-Real-IP", "6.6.6.6"), ("X-A", "one"), ("X-A", "two"), ("X-None", "forged"), ("X-Added", "own")];
-    let reply = weir.request("GET", "/a/../b%7e?c=d", &fields, "");
+    let response = weir.request("GET", "/a/../b%7e?c=d", &fields, "");
     let seen = upstream.requests().remove(0).head;
     assert_eq!(seen.field("x-real-ip"), Some("127.0.0.1"));
     let what = format!("GET http://{}/b~?c=d by shop", seen.field("host").unwrap());
     assert_eq!(seen.field("x-what"), Some(&*what));
-    assert_eq!(seen.field("x-id"), reply.field("x-request-id"));
+    assert_eq!(seen.field("x-id"), response.field("x-request-id"));
     assert_eq!(seen.field("x-copy"), Some("<one, two>"));
     assert_eq!((seen.field("x-none"), seen.field("x-fixed")), (None, Some("a")), "an empty value is no field");
     assert_eq!(seen.all("x-added"), ["own", "of 127.0.0.1"]);
@@ -32,7 +32,7 @@ fn upstreams_see_what_the_request_has() {
 
 #[test]
 fn the_client_is_the_one_behind_trusted_proxies_and_every_request_has_its_own_values() {
-    let upstream = Upstream::start(answer::ok("x"));
+    let upstream = Upstream::start(responder::ok("x"));
     let weir = gateway(&upstream, "trusted_proxies: [127.0.0.0/8]\n", REQUEST);
     let mut client = weir.connect();
     for address in ["192.0.2.7", "2001:db8::1"] {
@@ -46,7 +46,7 @@ fn the_client_is_the_one_behind_trusted_proxies_and_every_request_has_its_own_va
 
 #[test]
 fn values_of_clients_cannot_end_a_line() {
-    let upstream = Upstream::start(answer::ok("x"));
+    let upstream = Upstream::start(responder::ok("x"));
     let weir = gateway(&upstream, "", REQUEST);
     for target in ["/%0d%0aX-Evil:%201", "/?a=%0d%0aX-Evil:%201", "/%00", "/a%20b"] {
         let mut client = weir.connect();
@@ -70,17 +70,17 @@ fn responses_of_upstream_cache_gateway_and_errors_have_values_of_their_own_reque
     let weir = gateway(&upstream, top, route);
     let mut client = weir.connect();
     for (number, status) in [(1, 200), (2, 200), (3, 200), (4, 429)] {
-        let reply = client.get(&format!("/a?n={number}"));
-        assert_eq!((reply.status(), reply.field("x-path")), (status, Some(&*format!("/a?n={number}"))));
-        assert_eq!(reply.field("x-id"), reply.field("x-request-id"));
-        assert_eq!(reply.head.all("x-path").len(), 1);
+        let response = client.get(&format!("/a?n={number}"));
+        assert_eq!((response.status(), response.field("x-path")), (status, Some(&*format!("/a?n={number}"))));
+        assert_eq!(response.field("x-id"), response.field("x-request-id"));
+        assert_eq!(response.head.all("x-path").len(), 1);
     }
     assert_eq!(upstream.requests().len(), 1, "the others came from the cache");
 }
 
 #[test]
 fn upstream_and_trace_are_those_of_the_attempt() {
-    let (first, second) = (Upstream::start(answer::reset()), Upstream::start(answer::ok("x")));
+    let (first, second) = (Upstream::start(responder::reset()), Upstream::start(responder::ok("x")));
     let yaml = format!(
         "listen: [127.0.0.1:0]\nadmin: 127.0.0.1:0\nworkers: 1\ntelemetry: {{traces: {{endpoint: 'http://127.0.0.1:9/v1/traces', sample: 100%}}}}\nupstreams:\n  a: {{targets: [{}], eject: none, retry: {{extra_attempts: 0}}}}\n  b: {{targets: [{}]}}\nroutes:\n  - match: {{path: /*}}\n    upstream: a\n    fallback: [b]\n    headers:\n      request: {{set: {{X-Upstream: '<{{upstream}}>', X-Trace: '{{trace_id}}'}}}}\n",
         first.url(),
@@ -99,7 +99,7 @@ fn upstream_and_trace_are_those_of_the_attempt() {
 
 #[test]
 fn a_retry_sends_the_values_once() {
-    let upstream = Upstream::start(answer::reset());
+    let upstream = Upstream::start(responder::reset());
     let weir = gateway(&upstream, "", REQUEST);
     assert_eq!(weir.get("/").status(), 502);
     let seen = upstream.requests();
@@ -109,7 +109,7 @@ fn a_retry_sends_the_values_once() {
 
 #[test]
 fn http2_over_tls_has_the_variables_of_the_handshake() {
-    let upstream = Upstream::start(answer::ok("x"));
+    let upstream = Upstream::start(responder::ok("x"));
     let certificates = Certificates::localhost();
     let yaml = format!(
         "listen: [{{bind: 127.0.0.1:0, tls: {{certificates: [{{cert: {}, key: {}}}]}}}}]\nworkers: 1\nupstreams: {{u: {{targets: [{}]}}}}\nroutes: [{{match: {{path: /*}}, upstream: u, headers: {{request: {{set: {{X-Tls: '{{tls.version}} {{tls.sni}} {{scheme}}'}}}}, response: {{set: {{X-Sni: '{{tls.sni}}'}}}}}}}}]\n",
@@ -159,7 +159,7 @@ const BOB: &str = "a-key-of-an-earlier-gateway-2";
 
 #[test]
 fn upstreams_see_who_sends_a_request_and_nobody_else_says_so() {
-    let upstream = Upstream::start(answer::ok("x"));
+    let upstream = Upstream::start(responder::ok("x"));
     let directory = tempfile::tempdir().unwrap();
     let key = "a-key-of-an-earlier-gateway-1";
     let top = keys(&directory, &[("shop", key)]);

@@ -306,7 +306,7 @@ def measure(row, weir, gauge, targets, client, change, is_in_force):
     total = json.loads(report.read_text())["total"]
     row.load = {
         "requests": total["requests"]["sent"],
-        "unanswered": total["requests"]["unanswered"],
+        "no_response": total["requests"]["no_response"],
         "errors": total["errors"]["total"],
     }
     row.load |= {f"latency_{key}": total["latency"][key] for key in ("p50_ms", "p99_ms", "max_ms")}
@@ -464,7 +464,7 @@ def figures(times):
 
 def line(row):
     sent, written = figures(row.sent_ms), figures(row.written_ms)
-    failed = row.load["errors"] + row.load["unanswered"] + row.probes_failed
+    failed = row.load["errors"] + row.load["no_response"] + row.probes_failed
     met = "yes" if sent["max"] <= row.bar_ms and not failed else "no"
     return (
         f"| {row.name} | {len(row.sent_ms)} | {sent['median']:.1f} | {sent['p99']:.1f} | {sent['max']:.1f} | {written['median']:.1f} | {written['max']:.1f} "

@@ -112,11 +112,11 @@ fn flows(settings: Option<Node<'_>>, report: &mut Report) -> Vec<OauthFlow> {
         };
         match Grant::NAMES.iter().find(|(_, _, _, raml)| *raml == name) {
             Some((grant, ..)) => {
-                let asks_user = matches!(grant, Grant::AuthorizationCode | Grant::Implicit);
+                let has_user_input = matches!(grant, Grant::AuthorizationCode | Grant::Implicit);
                 let gets_token = *grant != Grant::Implicit;
                 found.push(OauthFlow {
                     grant: *grant,
-                    authorization_url: text("authorizationUri").filter(|_| asks_user),
+                    authorization_url: text("authorizationUri").filter(|_| has_user_input),
                     token_url: text("accessTokenUri").filter(|_| gets_token),
                     scopes: scopes.clone(),
                 });

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_remembered_until_it_expires_or_five_minutes_pass() {
+    fn a_token_is_cached_until_it_expires_or_five_minutes_pass() {
         let mut cache = TokenCache::default();
         cache.insert(b"short", 1, who(), 110, 100);
         cache.insert(b"long", 1, who(), 100_000, 100);

@@ -27,22 +27,22 @@ fn bytes_that_are_no_lines_are_skipped() {
 #[test]
 fn a_part_and_a_refusal_have_a_content_range() {
     let stored = b"ETag: \"a\"\r\nContent-Type: text/plain\r\n";
-    let (terms, delivery) = (terms("Cache-Control: max-age=60\r\n"), Delivery::Part { first: 2, last: 5 });
+    let (freshness, delivery) = (freshness("Cache-Control: max-age=60\r\n"), Delivery::Part { first: 2, last: 5 });
     let mut out = Vec::new();
     head::write_fields(stored, delivery, 10, &mut out);
     assert_eq!(text(&out), format!("{}Content-Range: bytes 2-5/10\r\n", text(stored)));
-    assert_eq!((delivery.status(&terms), delivery.content_length(&terms, 10)), (206, Some(4)));
+    assert_eq!((delivery.status(&freshness), delivery.content_length(&freshness, 10)), (206, Some(4)));
     let mut out = Vec::new();
     head::write_fields(stored, Delivery::Unsatisfiable, 10, &mut out);
     assert_eq!(text(&out), "ETag: \"a\"\r\nContent-Range: bytes */10\r\n");
     let refused = Delivery::Unsatisfiable;
-    assert_eq!((refused.status(&terms), refused.content_length(&terms, 10)), (416, Some(0)));
-    assert_eq!(Delivery::Whole.content_length(&terms, 10), Some(10));
-    assert_eq!(Delivery::Whole.content_length(&Terms { status: 204, ..terms }, 0), None);
+    assert_eq!((refused.status(&freshness), refused.content_length(&freshness, 10)), (416, Some(0)));
+    assert_eq!(Delivery::Whole.content_length(&freshness, 10), Some(10));
+    assert_eq!(Delivery::Whole.content_length(&Freshness { status: 204, ..freshness }, 0), None);
 }
 
 #[test]
-fn an_upstreams_x_cache_gives_way_to_ours() {
+fn an_upstreams_x_cache_is_replaced() {
     let response = Response::new(200, &format!("{DATE}X-Cache: HIT\r\n"));
     assert_eq!(text(&response.stored(&http())), DATE);
     let silent = http_with(|cache| cache.headers.x_cache = false);

@@ -66,7 +66,7 @@ proptest! {
             query::write(&CacheQuery::Only(vec!["a".into()]), Some(value), &mut out);
             query::write(&CacheQuery::Sorted, Some(value), &mut out);
             let _ = StoredLines(value).all().count();
-            let _ = Terms::unpack(value);
+            let _ = Freshness::unpack(value);
         }
     }
 
@@ -86,23 +86,23 @@ proptest! {
         let lines = StoredLines(stored);
         let times = Times { sent_ms, received_ms };
         for policy in [http(), ttl(), guessing()] {
-            let Admission::Use(asked) = admit(&policy, Incoming { method: Method::Get, query: None, has_content: false, is_upgrade: false, lines }) else { continue };
+            let Admission::Use(wanted) = admit(&policy, Incoming { method: Method::Get, query: None, has_content: false, is_upgrade: false, lines }) else { continue };
             let effective = Effective::read(lines);
-            let Ok(terms) = consider(&policy, &asked, status, lines, &effective, times) else { continue };
-            let _ = reuse::assess(&terms, &asked, now_ms);
-            let _ = reuse::may_replace_error(&terms, &asked, now_ms);
-            let _ = terms.useless_at_ms(now_ms);
+            let Ok(freshness) = consider(&policy, &wanted, status, lines, &effective, times) else { continue };
+            let _ = reuse::assess(&freshness, &wanted, now_ms);
+            let _ = reuse::may_replace_error(&freshness, &wanted, now_ms);
+            let _ = freshness.useless_at_ms(now_ms);
             let mut out = Vec::new();
             head::store(&policy, lines, &effective, received_ms, &mut out);
             for length in [0, 1, u64::MAX] {
-                let delivery = delivery::choose(&asked, lines, &terms, StoredLines(&out), length);
+                let delivery = delivery::choose(&wanted, lines, &freshness, StoredLines(&out), length);
                 let mut sent = Vec::new();
                 head::write_fields(&out, delivery, length, &mut sent);
-                let _ = delivery.content_length(&terms, length);
+                let _ = delivery.content_length(&freshness, length);
             }
-            let _ = update::confirms(&terms, StoredLines(&out), lines);
+            let _ = update::confirms(&freshness, StoredLines(&out), lines);
             let mut merged = Vec::new();
-            let _ = update::freshen(&policy, &asked, &terms, &out, lines, times, &mut merged);
+            let _ = update::freshen(&policy, &wanted, &freshness, &out, lines, times, &mut merged);
             let mut names = Vec::new();
             let mut secondary = Vec::new();
             if vary::write_names(lines, &mut names).is_ok() {
@@ -112,7 +112,7 @@ proptest! {
             let url = key::Url { scheme: b"http", authority: b"a", path: b"/", query: None };
             invalidate::each_url(&policy, &url, 200, lines, |url| assert!(url.starts_with(b"http://a/")));
             let mut said = Vec::new();
-            status::write(policy.headers, status::Outcome::Hit, Some(&terms), now_ms, b"weir", &mut said);
+            status::write(policy.headers, status::Outcome::Hit, Some(&freshness), now_ms, b"weir", &mut said);
         }
     }
 

@@ -15,18 +15,18 @@ fn ttl_stores_every_200_for_the_same_time() {
         "Age: 1000\r\n",
     ] {
         let response = Response::new(200, &format!("{DATE}{control}"));
-        let terms = response.consider(&ttl(), &get("").asked(&ttl())).unwrap();
-        assert_eq!((terms.lifetime_ms, terms.source), (seconds(300), LifetimeSource::Fixed), "{control}");
-        let asked = get("Cache-Control: no-cache, max-age=0, min-fresh=900, only-if-cached\r\n").asked(&ttl());
-        assert_eq!(reuse::assess(&terms, &asked, NOW + 299_999), Reuse::Fresh, "{control}");
-        assert_eq!(reuse::assess(&terms, &asked, NOW + 300_000), Reuse::Validate(Fwd::Stale), "{control}");
+        let freshness = response.consider(&ttl(), &get("").wanted(&ttl())).unwrap();
+        assert_eq!((freshness.lifetime_ms, freshness.source), (seconds(300), LifetimeSource::Fixed), "{control}");
+        let wanted = get("Cache-Control: no-cache, max-age=0, min-fresh=900, only-if-cached\r\n").wanted(&ttl());
+        assert_eq!(reuse::assess(&freshness, &wanted, NOW + 299_999), Reuse::Fresh, "{control}");
+        assert_eq!(reuse::assess(&freshness, &wanted, NOW + 300_000), Reuse::Validate(Fwd::Stale), "{control}");
     }
 }
 
 #[test]
 fn ttl_stops_short_of_no_store_private_and_set_cookie() {
-    let asked = get("").asked(&ttl());
-    let consider = |status: u16, fields: &str| Response::new(status, fields).consider(&ttl(), &asked);
+    let wanted = get("").wanted(&ttl());
+    let consider = |status: u16, fields: &str| Response::new(status, fields).consider(&ttl(), &wanted);
     assert_eq!(consider(200, "Cache-Control: no-store\r\n"), Err(NotStored::NoStore));
     assert_eq!(consider(200, "Cache-Control: must-understand, no-store\r\n"), Err(NotStored::NoStore));
     assert_eq!(consider(200, "Cache-Control: private\r\n"), Err(NotStored::Private));
@@ -44,28 +44,28 @@ fn ttl_takes_allowances_from_the_configuration_only() {
     cache.stale_while_revalidate = Some(Duration::from_secs(10));
     cache.stale_if_error = Some(Duration::from_secs(20));
     let policy = Policy::new(&cache, [], "");
-    let asked = get("").asked(&policy);
+    let wanted = get("").wanted(&policy);
     let fields = "Cache-Control: s-maxage=1, must-revalidate, stale-while-revalidate=900, stale-if-error=900\r\n";
-    let terms = Response::new(200, fields).consider(&policy, &asked).unwrap();
-    assert_eq!((terms.stale_while_revalidate_ms, terms.stale_if_error_ms), (seconds(10), seconds(20)));
-    assert_eq!(reuse::assess(&terms, &asked, NOW + seconds(309)), Reuse::WhileRevalidating);
-    assert_eq!(reuse::assess(&terms, &asked, NOW + seconds(310)), Reuse::Validate(Fwd::Stale));
-    assert!(reuse::may_replace_error(&terms, &asked, NOW + seconds(319)));
+    let freshness = Response::new(200, fields).consider(&policy, &wanted).unwrap();
+    assert_eq!((freshness.stale_while_revalidate_ms, freshness.stale_if_error_ms), (seconds(10), seconds(20)));
+    assert_eq!(reuse::assess(&freshness, &wanted, NOW + seconds(309)), Reuse::WhileRevalidating);
+    assert_eq!(reuse::assess(&freshness, &wanted, NOW + seconds(310)), Reuse::Validate(Fwd::Stale));
+    assert!(reuse::may_replace_error(&freshness, &wanted, NOW + seconds(319)));
 }
 
 #[test]
-fn the_age_of_a_ttl_answer_is_its_age_all_the_same() {
+fn the_age_of_a_ttl_response_is_its_age_all_the_same() {
     let response = Response::new(200, &format!("{DATE}Age: 1000\r\n"));
-    let terms = response.consider(&ttl(), &get("").asked(&ttl())).unwrap();
-    assert_eq!(terms.age_ms(NOW + seconds(5)), seconds(1005));
-    assert_eq!(terms.ttl_ms(NOW + seconds(5)), 295_000);
+    let freshness = response.consider(&ttl(), &get("").wanted(&ttl())).unwrap();
+    assert_eq!(freshness.age_ms(NOW + seconds(5)), seconds(1005));
+    assert_eq!(freshness.ttl_ms(NOW + seconds(5)), 295_000);
 }
 
 #[test]
 fn a_ttl_of_less_than_a_second_is_one() {
     let policy = Policy::new(&config(CacheMode::Ttl(Duration::from_millis(300))), [], "");
-    let terms = Response::new(200, "").consider(&policy, &get("").asked(&policy)).unwrap();
-    assert!(terms.is_fresh(NOW + 299) && !terms.is_fresh(NOW + 300));
+    let freshness = Response::new(200, "").consider(&policy, &get("").wanted(&policy)).unwrap();
+    assert!(freshness.is_fresh(NOW + 299) && !freshness.is_fresh(NOW + 300));
 }
 
 #[test]
@@ -86,22 +86,22 @@ fn credentials_go_around_a_ttl_cache() {
 fn a_query_parameter_that_a_limit_counts_by_is_a_credential_where_the_key_leaves_it_out() {
     let mut cache = config(CacheMode::Ttl(Duration::from_secs(300)));
     let by_key = [&LimitKey::Query("api_key".into())];
-    let ask = |target: &str| Request::of("GET", target, "");
+    let request = |target: &str| Request::of("GET", target, "");
     for query in [CacheQuery::All, CacheQuery::Sorted, CacheQuery::Only(vec!["api_key".into()])] {
         cache.query = query;
         let policy = Policy::new(&cache, by_key, "");
-        assert!(matches!(ask("/a?api_key=1").admit(&policy), Admission::Use(asked) if !asked.is_guarded));
+        assert!(matches!(request("/a?api_key=1").admit(&policy), Admission::Use(wanted) if !wanted.is_guarded));
     }
     cache.query = CacheQuery::Only(vec!["page".into()]);
     let policy = Policy::new(&cache, by_key, "");
     for target in ["/a?api_key=1", "/a?page=1&%61pi_key", "/a?api_key=1&api_key=2"] {
-        assert_eq!(ask(target).bypass(&policy), Bypass::Credentials, "{target}");
+        assert_eq!(request(target).bypass(&policy), Bypass::Credentials, "{target}");
     }
     for target in ["/a", "/a?page=1", "/a?api_key2=1"] {
-        assert!(matches!(ask(target).admit(&policy), Admission::Use(_)), "{target}");
+        assert!(matches!(request(target).admit(&policy), Admission::Use(_)), "{target}");
     }
     cache.mode = CacheMode::Http { default_ttl: None };
-    assert!(ask("/a?api_key=1").asked(&Policy::new(&cache, by_key, "")).is_guarded);
+    assert!(request("/a?api_key=1").wanted(&Policy::new(&cache, by_key, "")).is_guarded);
 }
 
 #[test]
@@ -110,8 +110,8 @@ fn credentials_that_separate_tenants_do_not() {
     cache.partition_by = vec!["authorization".into(), "cookie".into(), "x-api-key".into()];
     let policy = Policy::new(&cache, [&by_field("x-api-key"), &by_field("x-other")], "");
     assert_eq!(&*policy.guarded, [std::sync::Arc::<str>::from("x-other")]);
-    let asked = get("Authorization: a\r\nCookie: b\r\nX-API-Key: c\r\n").asked(&policy);
-    assert!(!asked.is_authorized && !asked.is_guarded);
+    let wanted = get("Authorization: a\r\nCookie: b\r\nX-API-Key: c\r\n").wanted(&policy);
+    assert!(!wanted.is_authorized && !wanted.is_guarded);
     assert_eq!(get("X-Other: a\r\n").bypass(&policy), Bypass::Credentials);
 }
 
@@ -119,19 +119,19 @@ fn credentials_that_separate_tenants_do_not() {
 fn cookies_and_keys_share_what_is_expressly_for_all() {
     let policy = Policy::new(&config(CacheMode::Http { default_ttl: None }), [&by_field("x-api-key")], "");
     for fields in ["Cookie: a=b\r\n", "X-API-Key: a\r\n"] {
-        let asked = get(fields).asked(&policy);
-        assert!(asked.is_guarded && !asked.is_authorized);
+        let wanted = get(fields).wanted(&policy);
+        assert!(wanted.is_guarded && !wanted.is_authorized);
         let consider = |control: &str| {
-            Response::new(200, &format!("{DATE}Cache-Control: {control}\r\n")).consider(&policy, &asked)
+            Response::new(200, &format!("{DATE}Cache-Control: {control}\r\n")).consider(&policy, &wanted)
         };
         assert_eq!(consider("max-age=60"), Err(NotStored::Guarded));
         // That it must be validated when stale says nothing about whose it is.
         assert_eq!(consider("max-age=60, must-revalidate"), Err(NotStored::Guarded));
         for control in ["public, max-age=60", "s-maxage=60"] {
-            assert_eq!(reuse::assess(&consider(control).unwrap(), &asked, NOW), Reuse::Fresh);
+            assert_eq!(reuse::assess(&consider(control).unwrap(), &wanted, NOW), Reuse::Fresh);
         }
-        let anonymous = terms("Cache-Control: max-age=60\r\n");
-        assert_eq!(reuse::assess(&anonymous, &asked, NOW), Reuse::NotForThisClient);
+        let anonymous = freshness("Cache-Control: max-age=60\r\n");
+        assert_eq!(reuse::assess(&anonymous, &wanted, NOW), Reuse::NotForThisClient);
     }
 }
 
@@ -156,7 +156,7 @@ fn post_is_for_plain_json_where_configured() {
         "application/json;charset=\"utf-8\"",
     ] {
         assert_eq!(
-            post(&format!("Content-Type: {content_type}\r\n")).asked(&policy).class,
+            post(&format!("Content-Type: {content_type}\r\n")).wanted(&policy).class,
             Class::Post,
             "{content_type}"
         );
@@ -188,7 +188,7 @@ fn post_is_for_plain_json_where_configured() {
     // Keyed by its body it is a question, not a change.
     assert!(!invalidate::is_invalidating(&policy, Method::Post));
     assert!(invalidate::is_invalidating(&policy, Method::Put));
-    assert!(!post("Content-Type: application/json\r\nRange: bytes=0-1\r\n").asked(&policy).has_range);
+    assert!(!post("Content-Type: application/json\r\nRange: bytes=0-1\r\n").wanted(&policy).has_range);
 }
 
 #[test]
@@ -214,19 +214,19 @@ fn cookies_are_stripped_on_request() {
     for mode in [CacheMode::Ttl(Duration::from_secs(300)), CacheMode::Http { default_ttl: None }] {
         for strips in [false, true] {
             let policy = Policy::new(&Cache { strips_set_cookie: strips, ..config(mode.clone()) }, [], "");
-            let asked = get("").asked(&policy);
-            let considered = Response::new(200, &fields).consider(&policy, &asked);
+            let wanted = get("").wanted(&policy);
+            let considered = Response::new(200, &fields).consider(&policy, &wanted);
             let lines = StoredLines(fields.as_bytes());
             let mut stored = Vec::new();
             head::store(&policy, lines, &Effective::read(lines), NOW, &mut stored);
             assert_eq!((considered.is_ok(), has(&stored)), (strips, !strips), "{considered:?}");
-            let Ok(terms) = considered else { continue };
+            let Ok(freshness) = considered else { continue };
             let mut merged = Vec::new();
             let new = StoredLines(b"Set-Cookie: e=f\r\nCache-Control: max-age=60\r\n");
-            let fresh = update::freshen(&policy, &asked, &terms, &stored, new, TIMES, &mut merged);
+            let fresh = update::freshen(&policy, &wanted, &freshness, &stored, new, TIMES, &mut merged);
             assert!(matches!(fresh, update::Freshened::Stored(_)) && !has(&merged), "{fresh:?}");
             let private = Response::new(200, "Cache-Control: private\r\nSet-Cookie: a=b\r\n");
-            assert_eq!(private.consider(&policy, &asked), Err(NotStored::Private), "the origin's word stands");
+            assert_eq!(private.consider(&policy, &wanted), Err(NotStored::Private), "the origin's word stands");
         }
     }
 }

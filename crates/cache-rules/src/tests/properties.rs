@@ -20,9 +20,9 @@ struct Case {
     delay_ms: u32,
     resident_ms: u64,
     swr: Option<u32>,
-    ask_max_age: Option<u32>,
-    ask_min_fresh: Option<u32>,
-    ask_max_stale: Option<Option<u32>>,
+    request_max_age: Option<u32>,
+    request_min_fresh: Option<u32>,
+    request_max_stale: Option<Option<u32>>,
 }
 
 /// Small enough to meet often, and sometimes as large as can be.
@@ -49,7 +49,7 @@ fn case() -> impl Strategy<Value = Case> {
         |(
             (max_age, s_maxage, expires_s, age, date_s),
             (delay_ms, resident_ms),
-            (swr, ask_max_age, ask_min_fresh, ask_max_stale),
+            (swr, request_max_age, request_min_fresh, request_max_stale),
         )| Case {
             max_age,
             s_maxage,
@@ -59,9 +59,9 @@ fn case() -> impl Strategy<Value = Case> {
             delay_ms,
             resident_ms,
             swr,
-            ask_max_age,
-            ask_min_fresh,
-            ask_max_stale,
+            request_max_age,
+            request_min_fresh,
+            request_max_stale,
         },
     )
 }
@@ -90,22 +90,22 @@ fn model(case: &Case) -> (Option<i128>, i128) {
 
 fn expected(case: &Case, lifetime: i128, age: i128) -> Reuse {
     let is_fresh = lifetime > age;
-    let young = case.ask_max_age.is_none_or(|seconds| age <= capped(seconds) * 1000);
-    let lasting = case.ask_min_fresh.is_none_or(|seconds| lifetime >= age + capped(seconds) * 1000);
+    let young = case.request_max_age.is_none_or(|seconds| age <= capped(seconds) * 1000);
+    let lasting = case.request_min_fresh.is_none_or(|seconds| lifetime >= age + capped(seconds) * 1000);
     if is_fresh {
         return if young && lasting { Reuse::Fresh } else { Reuse::Validate(Fwd::Request) };
     }
     let stale = age - lifetime;
-    let tolerated = match case.ask_max_stale {
+    let tolerated = match case.request_max_stale {
         None => false,
         Some(None) => true,
         Some(Some(seconds)) => stale <= capped(seconds) * 1000,
     };
-    if case.s_maxage.is_some() || case.ask_min_fresh.is_some() || !young {
+    if case.s_maxage.is_some() || case.request_min_fresh.is_some() || !young {
         Reuse::Validate(Fwd::Stale)
     } else if tolerated {
-        Reuse::StaleAsAsked
-    } else if case.ask_max_age.is_none() && stale < capped(case.swr.unwrap_or(0)) * 1000 {
+        Reuse::StaleAllowed
+    } else if case.request_max_age.is_none() && stale < capped(case.swr.unwrap_or(0)) * 1000 {
         Reuse::WhileRevalidating
     } else {
         Reuse::Validate(Fwd::Stale)
@@ -128,31 +128,31 @@ proptest! {
         case.date_s.into_iter().for_each(|offset_s| line("Date", at(offset_s)));
         case.expires_s.into_iter().for_each(|offset_s| line("Expires", at(offset_s)));
         case.age.into_iter().for_each(|seconds| line("Age", seconds.to_string()));
-        let mut asking = vec![];
-        case.ask_max_age.into_iter().for_each(|seconds| asking.push(format!("max-age={seconds}")));
-        case.ask_min_fresh.into_iter().for_each(|seconds| asking.push(format!("min-fresh={seconds}")));
-        case.ask_max_stale.into_iter().for_each(|seconds| asking.push(match seconds {
+        let mut requesting = vec![];
+        case.request_max_age.into_iter().for_each(|seconds| requesting.push(format!("max-age={seconds}")));
+        case.request_min_fresh.into_iter().for_each(|seconds| requesting.push(format!("min-fresh={seconds}")));
+        case.request_max_stale.into_iter().for_each(|seconds| requesting.push(match seconds {
             Some(seconds) => format!("max-stale={seconds}"),
             None => "max-stale".to_owned(),
         }));
-        let asked = asks(&format!("Cache-Control: {}\r\n", asking.join(", ")));
+        let wanted = request_with(&format!("Cache-Control: {}\r\n", requesting.join(", ")));
 
         let times = Times { sent_ms: NOW - u64::from(case.delay_ms), received_ms: NOW };
         let response = Response::new(200, &fields);
-        let considered = consider(&http(), &asked, 200, response.lines(), &Effective::read(response.lines()), times);
+        let considered = consider(&http(), &wanted, 200, response.lines(), &Effective::read(response.lines()), times);
         let (lifetime, age) = model(&case);
         let Some(lifetime) = lifetime else {
             prop_assert_eq!(considered, Err(NotStored::NoFreshness));
             return Ok(());
         };
-        let terms = considered.unwrap();
+        let freshness = considered.unwrap();
         let now = NOW + case.resident_ms;
-        prop_assert_eq!(i128::from(terms.lifetime_ms), lifetime);
-        prop_assert_eq!(i128::from(terms.age_ms(now)), age);
-        prop_assert_eq!(i128::from(terms.ttl_ms(now)), lifetime - age);
-        prop_assert_eq!(terms.is_fresh(now), lifetime > age);
-        prop_assert_eq!(i128::from(terms.staleness_ms(now)), (age - lifetime).max(0));
-        prop_assert_eq!(assess(&terms, &asked, now), expected(&case, lifetime, age));
+        prop_assert_eq!(i128::from(freshness.lifetime_ms), lifetime);
+        prop_assert_eq!(i128::from(freshness.age_ms(now)), age);
+        prop_assert_eq!(i128::from(freshness.ttl_ms(now)), lifetime - age);
+        prop_assert_eq!(freshness.is_fresh(now), lifetime > age);
+        prop_assert_eq!(i128::from(freshness.staleness_ms(now)), (age - lifetime).max(0));
+        prop_assert_eq!(assess(&freshness, &wanted, now), expected(&case, lifetime, age));
     }
 
     /// What is fresh was fresh before; what is usable at all was usable before.
@@ -160,14 +160,14 @@ proptest! {
     fn nothing_becomes_fresher_by_waiting(case in case(), wait_ms in 0..300_000u64) {
         let fields = format!("Cache-Control: max-age={}, stale-while-revalidate={}\r\nETag: \"a\"\r\n",
             case.max_age.unwrap_or(60), case.swr.unwrap_or(0));
-        let terms = terms(&fields);
-        let rank = |now: u64| match assess(&terms, &asks(""), now) {
+        let freshness = freshness(&fields);
+        let rank = |now: u64| match assess(&freshness, &request_with(""), now) {
             Reuse::Fresh => 2,
             Reuse::WhileRevalidating => 1,
             _ => 0,
         };
         let now = NOW + case.resident_ms;
         prop_assert!(rank(now) >= rank(now + wait_ms));
-        prop_assert!(terms.age_ms(now) <= terms.age_ms(now + wait_ms));
+        prop_assert!(freshness.age_ms(now) <= freshness.age_ms(now + wait_ms));
     }
 }

@@ -68,8 +68,8 @@ fn of_nothing_there_is_no_part() {
 
 fn delivered(stored: &str, fields: &str) -> Delivery {
     let response = Response::new(200, &format!("{DATE}Cache-Control: max-age=60\r\n{stored}"));
-    let (terms, request) = (response.consider(&http(), &asks("")).unwrap(), get(fields));
-    choose(&request.asked(&http()), request.lines(), &terms, response.lines(), 10)
+    let (freshness, request) = (response.consider(&http(), &request_with("")).unwrap(), get(fields));
+    choose(&request.wanted(&http()), request.lines(), &freshness, response.lines(), 10)
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_range_is_cut_from_the_whole_entry() {
 #[test]
 fn head_and_post_have_no_ranges() {
     let head = Request::new("HEAD", "Range: bytes=2-5\r\n");
-    assert!(!head.asked(&http()).has_range);
+    assert!(!head.wanted(&http()).has_range);
 }
 
 /// RFC 9110 section 13.1.5: strong comparison, or exactly the date.

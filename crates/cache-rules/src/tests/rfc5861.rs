@@ -18,10 +18,10 @@ fn stale_while_revalidate_has_a_window() {
 /// RFC 5861 section 4. MAY use a stale response on an error, for the number of seconds after it became stale.
 #[test]
 fn stale_if_error_has_a_window() {
-    let terms = terms("Cache-Control: max-age=60, stale-if-error=30\r\n");
-    assert!(may_replace_error(&terms, &asks(""), NOW + seconds(60)));
-    assert!(may_replace_error(&terms, &asks(""), NOW + seconds(89)));
-    assert!(!may_replace_error(&terms, &asks(""), NOW + seconds(90)));
+    let freshness = freshness("Cache-Control: max-age=60, stale-if-error=30\r\n");
+    assert!(may_replace_error(&freshness, &request_with(""), NOW + seconds(60)));
+    assert!(may_replace_error(&freshness, &request_with(""), NOW + seconds(89)));
+    assert!(!may_replace_error(&freshness, &request_with(""), NOW + seconds(90)));
 }
 
 /// RFC 5861 section 4. An error is a status of 500, 502, 503 or 504, or none at all.
@@ -34,19 +34,19 @@ fn errors_are_four_statuses() {
 /// RFC 5861 section 4. stale-if-error in a request allows it too.
 #[test]
 fn requests_may_take_stale_on_error() {
-    let terms = terms("Cache-Control: max-age=60\r\n");
-    let asked = asks("Cache-Control: stale-if-error=30\r\n");
-    assert!(may_replace_error(&terms, &asked, NOW + seconds(89)));
-    assert!(!may_replace_error(&terms, &asked, NOW + seconds(90)));
-    assert!(!may_replace_error(&terms, &asks("Cache-Control: stale-if-error=x\r\n"), NOW + seconds(60)));
+    let freshness = freshness("Cache-Control: max-age=60\r\n");
+    let wanted = request_with("Cache-Control: stale-if-error=30\r\n");
+    assert!(may_replace_error(&freshness, &wanted, NOW + seconds(89)));
+    assert!(!may_replace_error(&freshness, &wanted, NOW + seconds(90)));
+    assert!(!may_replace_error(&freshness, &request_with("Cache-Control: stale-if-error=x\r\n"), NOW + seconds(60)));
 }
 
 /// RFC 5861 section 4. The allowance holds regardless of other freshness information.
 #[test]
 fn an_error_weighs_more_than_wishes_for_freshness() {
-    let terms = terms("Cache-Control: max-age=60, stale-if-error=30\r\n");
+    let freshness = freshness("Cache-Control: max-age=60, stale-if-error=30\r\n");
     for fields in ["Cache-Control: max-age=0\r\n", "Cache-Control: min-fresh=9\r\n"] {
-        assert!(may_replace_error(&terms, &asks(fields), NOW + seconds(70)), "{fields}");
+        assert!(may_replace_error(&freshness, &request_with(fields), NOW + seconds(70)), "{fields}");
     }
 }
 
@@ -57,11 +57,11 @@ fn configured_allowances_are_defaults() {
         cache.stale_if_error = Some(Duration::from_secs(10));
         cache.stale_while_revalidate = Some(Duration::from_secs(20));
     });
-    let terms = |control: &str| {
-        Response::new(200, &format!("{DATE}Cache-Control: {control}\r\n")).consider(&policy, &asks("")).unwrap()
+    let freshness = |control: &str| {
+        Response::new(200, &format!("{DATE}Cache-Control: {control}\r\n")).consider(&policy, &request_with("")).unwrap()
     };
-    let silent = terms("max-age=60");
+    let silent = freshness("max-age=60");
     assert_eq!((silent.stale_if_error_ms, silent.stale_while_revalidate_ms), (seconds(10), seconds(20)));
-    let said = terms("max-age=60, stale-if-error=0, stale-while-revalidate=0");
+    let said = freshness("max-age=60, stale-if-error=0, stale-while-revalidate=0");
     assert_eq!((said.stale_if_error_ms, said.stale_while_revalidate_ms), (0, 0));
 }

@@ -15,15 +15,15 @@ fn methods_that_are_not_understood_are_not_stored() {
 fn interim_responses_are_not_stored() {
     for status in [100, 101, 102, 103, 199] {
         let response = Response::new(status, "Cache-Control: max-age=60\r\n");
-        assert_eq!(response.consider(&http(), &asks("")), Err(NotStored::Status), "{status}");
+        assert_eq!(response.consider(&http(), &request_with("")), Err(NotStored::Status), "{status}");
     }
 }
 
 /// RFC 9111 section 3. MUST NOT store a 304 as a response of its own.
 #[test]
-fn not_modified_is_no_answer_to_store() {
+fn not_modified_is_no_response_to_store() {
     let response = Response::new(304, "Cache-Control: max-age=60\r\nETag: \"a\"\r\n");
-    assert_eq!(response.consider(&http(), &asks("")), Err(NotStored::Status));
+    assert_eq!(response.consider(&http(), &request_with("")), Err(NotStored::Status));
 }
 
 /// RFC 9111 section 3. MUST NOT store a 206 unless it is understood; here no part is stored (section 3.3 allows, and does not request it).
@@ -31,10 +31,14 @@ fn not_modified_is_no_answer_to_store() {
 fn parts_are_not_stored() {
     for range in ["bytes 0-3/10", "bytes 6-9/10", "bytes 0-9/*", "chars 0-9/10", "bytes 0-9", "bytes */10"] {
         let response = Response::new(206, &format!("Cache-Control: max-age=60\r\nContent-Range: {range}\r\n"));
-        assert_eq!(response.consider(&http(), &asks("Range: bytes=0-9\r\n")), Err(NotStored::Partial), "{range}");
+        assert_eq!(
+            response.consider(&http(), &request_with("Range: bytes=0-9\r\n")),
+            Err(NotStored::Partial),
+            "{range}"
+        );
     }
     let multipart = "Cache-Control: max-age=60\r\nContent-Type: multipart/byteranges; boundary=x\r\n";
-    assert_eq!(Response::new(206, multipart).consider(&http(), &asks("")), Err(NotStored::Partial));
+    assert_eq!(Response::new(206, multipart).consider(&http(), &request_with("")), Err(NotStored::Partial));
 }
 
 /// RFC 9111 section 3.4. A part that is the whole is stored as the 200 that it stands for, without Content-Range.
@@ -42,8 +46,8 @@ fn parts_are_not_stored() {
 fn a_part_that_is_everything_is_stored_as_the_whole() {
     let fields = "Cache-Control: max-age=60\r\nContent-Range: bytes 0-9/10\r\nContent-Length: 10\r\n";
     let response = Response::new(206, fields);
-    let terms = response.consider(&http(), &asks("Range: bytes=0-\r\n")).unwrap();
-    assert_eq!(terms.status, 200);
+    let freshness = response.consider(&http(), &request_with("Range: bytes=0-\r\n")).unwrap();
+    assert_eq!(freshness.status, 200);
     assert!(!text(&response.stored(&http())).contains("Content-Range"));
 }
 
@@ -67,34 +71,36 @@ fn private_is_not_stored() {
 
 /// RFC 9111 section 3. MUST NOT store, being shared, the response to a request with Authorization unless it expressly allows that.
 #[test]
-fn answers_to_authorized_requests_are_not_stored() {
-    let asked = asks("Authorization: Bearer a\r\n");
+fn responses_to_authorized_requests_are_not_stored() {
+    let wanted = request_with("Authorization: Bearer a\r\n");
     let response = Response::new(200, "Cache-Control: max-age=60\r\nETag: \"a\"\r\n");
-    assert_eq!(response.consider(&http(), &asked), Err(NotStored::Authorized));
+    assert_eq!(response.consider(&http(), &wanted), Err(NotStored::Authorized));
 }
 
 /// RFC 9111 section 3.5. Responses to requests with Authorization are stored and reused with must-revalidate, public or s-maxage, and not else.
 #[test]
 fn authorized_requests_share_what_expressly_allows_it() {
-    let asked = asks("Authorization: Bearer a\r\n");
+    let wanted = request_with("Authorization: Bearer a\r\n");
     for control in ["max-age=60, must-revalidate", "public, max-age=60", "s-maxage=60"] {
-        let terms = Response::new(200, &format!("Cache-Control: {control}\r\n")).consider(&http(), &asked).unwrap();
-        assert_eq!(reuse::assess(&terms, &asked, NOW), reuse::Reuse::Fresh, "{control}");
+        let freshness =
+            Response::new(200, &format!("Cache-Control: {control}\r\n")).consider(&http(), &wanted).unwrap();
+        assert_eq!(reuse::assess(&freshness, &wanted, NOW), reuse::Reuse::Fresh, "{control}");
     }
     // What an anonymous client got is not for authorized ones either.
-    let anonymous = terms("Cache-Control: max-age=60\r\n");
-    assert_eq!(reuse::assess(&anonymous, &asked, NOW), reuse::Reuse::NotForThisClient);
-    assert!(!reuse::may_replace_error(&Terms { stale_if_error_ms: 1000, ..anonymous }, &asked, NOW));
+    let anonymous = freshness("Cache-Control: max-age=60\r\n");
+    assert_eq!(reuse::assess(&anonymous, &wanted, NOW), reuse::Reuse::NotForThisClient);
+    assert!(!reuse::may_replace_error(&Freshness { stale_if_error_ms: 1000, ..anonymous }, &wanted, NOW));
 }
 
 /// RFC 9111 section 3.5. MUST conform to the directive that allowed it: must-revalidate and s-maxage then forbid stale use.
 #[test]
 fn what_allows_sharing_is_obeyed() {
-    let asked = asks("Authorization: Bearer a\r\nCache-Control: max-stale\r\n");
+    let wanted = request_with("Authorization: Bearer a\r\nCache-Control: max-stale\r\n");
     for control in ["max-age=60, must-revalidate", "s-maxage=60"] {
-        let terms = Response::new(200, &format!("Cache-Control: {control}\r\n")).consider(&http(), &asked).unwrap();
+        let freshness =
+            Response::new(200, &format!("Cache-Control: {control}\r\n")).consider(&http(), &wanted).unwrap();
         let later = NOW + seconds(61);
-        assert_eq!(reuse::assess(&terms, &asked, later), reuse::Reuse::Validate(Fwd::Stale), "{control}");
+        assert_eq!(reuse::assess(&freshness, &wanted, later), reuse::Reuse::Validate(Fwd::Stale), "{control}");
     }
 }
 
@@ -104,16 +110,16 @@ fn something_must_make_it_cacheable() {
     let validator = "ETag: \"a\"\r\n";
     for status in [201, 202, 302, 303, 307, 400, 403, 500, 502, 503] {
         let response = Response::new(status, validator);
-        assert_eq!(response.consider(&guessing(), &asks("")), Err(NotStored::NoFreshness), "{status}");
+        assert_eq!(response.consider(&guessing(), &request_with("")), Err(NotStored::NoFreshness), "{status}");
         for field in ["Cache-Control: max-age=60\r\n", "Cache-Control: s-maxage=60\r\n", "Cache-Control: public\r\n"] {
             let response = Response::new(status, &format!("{validator}{field}"));
-            assert!(response.consider(&guessing(), &asks("")).is_ok(), "{status} {field}");
+            assert!(response.consider(&guessing(), &request_with("")).is_ok(), "{status} {field}");
         }
         let expires = format!("{DATE}{validator}Expires: Sun, 06 Nov 1994 08:50:37 GMT\r\n");
-        assert!(Response::new(status, &expires).consider(&http(), &asks("")).is_ok(), "{status}");
+        assert!(Response::new(status, &expires).consider(&http(), &request_with("")).is_ok(), "{status}");
     }
     for status in [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501] {
-        assert!(Response::new(status, validator).consider(&guessing(), &asks("")).is_ok(), "{status}");
+        assert!(Response::new(status, validator).consider(&guessing(), &request_with("")).is_ok(), "{status}");
     }
 }
 
@@ -122,13 +128,13 @@ fn something_must_make_it_cacheable() {
 fn must_understand_limits_and_lifts() {
     let fields = "Cache-Control: must-understand, no-store, max-age=60\r\n";
     for status in [200, 404, 501] {
-        assert!(Response::new(status, fields).consider(&http(), &asks("")).is_ok(), "{status}");
+        assert!(Response::new(status, fields).consider(&http(), &request_with("")).is_ok(), "{status}");
     }
     for status in [299, 499, 599] {
         let response = Response::new(status, fields);
-        assert_eq!(response.consider(&http(), &asks("")), Err(NotStored::NotUnderstood), "{status}");
+        assert_eq!(response.consider(&http(), &request_with("")), Err(NotStored::NotUnderstood), "{status}");
     }
-    assert!(Response::new(299, "Cache-Control: max-age=60\r\n").consider(&http(), &asks("")).is_ok());
+    assert!(Response::new(299, "Cache-Control: max-age=60\r\n").consider(&http(), &request_with("")).is_ok());
 }
 
 /// RFC 9111 section 3.1. MUST include all received fields, unrecognised ones too.
@@ -172,7 +178,7 @@ fn a_response_without_a_date_gets_one() {
 fn statuses_that_are_about_one_request_are_not_stored() {
     for status in [304, 401, 407, 408, 412, 416, 417, 421, 425, 426, 428, 429, 431, 511] {
         let response = Response::new(status, "Cache-Control: public, max-age=60\r\n");
-        assert_eq!(response.consider(&http(), &asks("")), Err(NotStored::Status), "{status}");
+        assert_eq!(response.consider(&http(), &request_with("")), Err(NotStored::Status), "{status}");
     }
 }
 
@@ -187,7 +193,7 @@ fn cookies_are_not_handed_to_others_unasked() {
     for directive in ["no-cache", "private"] {
         let fields = format!("{DATE}Cache-Control: max-age=60, {directive}=\"Set-Cookie\"\r\nSet-Cookie: a=b\r\n");
         let response = Response::new(200, &fields);
-        assert!(response.consider(&http(), &asks("")).is_ok());
+        assert!(response.consider(&http(), &request_with("")).is_ok());
         assert!(!text(&response.stored(&http())).contains("a=b"));
     }
 }

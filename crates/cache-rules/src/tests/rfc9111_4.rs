@@ -40,7 +40,7 @@ fn the_key_holds_the_whole_target_uri() {
 
 /// RFC 9111 section 4. MUST NOT reuse a response whose method does not allow it: GET also serves HEAD, HEAD only HEAD.
 #[test]
-fn methods_are_kept_apart() {
+fn methods_are_in_the_key() {
     let url = Url { scheme: b"http", authority: b"a", path: b"/", query: None };
     let key = |class| {
         let mut key = Vec::new();
@@ -52,7 +52,7 @@ fn methods_are_kept_apart() {
     let mut head = key(Class::Head);
     key::set_class(&mut head, Class::Get);
     assert_eq!(head, key(Class::Get));
-    assert_eq!(Request::new("HEAD", "").asked(&http()).class, Class::Head);
+    assert_eq!(Request::new("HEAD", "").wanted(&http()).class, Class::Head);
 }
 
 /// RFC 9111 section 4. MUST NOT reuse a response whose selecting fields differ from those presented.
@@ -100,17 +100,17 @@ fn stale_is_not_reused() {
 #[test]
 fn a_hit_has_one_age_of_its_own() {
     let response = Response::new(200, &format!("{DATE}Age: 7\r\nCache-Control: max-age=60\r\n"));
-    let terms = response.consider(&http(), &asks("")).unwrap();
+    let freshness = response.consider(&http(), &request_with("")).unwrap();
     assert!(!text(&response.stored(&http())).contains("Age"));
     let mut out = Vec::new();
-    status::write(http().headers, Outcome::Hit, Some(&terms), NOW + seconds(3), b"weir", &mut out);
+    status::write(http().headers, Outcome::Hit, Some(&freshness), NOW + seconds(3), b"weir", &mut out);
     assert!(text(&out).starts_with("Age: 10\r\n"), "{}", text(&out));
     for outcome in [
-        Outcome::Rescued { status: Some(503) },
+        Outcome::StaleOnError { status: Some(503) },
         Outcome::Forwarded { why: Fwd::UriMiss, status: None, stored: true, collapsed: Some(true) },
     ] {
         let mut out = Vec::new();
-        status::write(http().headers, outcome, Some(&terms), NOW + seconds(3), b"weir", &mut out);
+        status::write(http().headers, outcome, Some(&freshness), NOW + seconds(3), b"weir", &mut out);
         assert!(text(&out).starts_with("Age: 10\r\n"), "{outcome:?}");
     }
 }
@@ -127,11 +127,11 @@ fn unsafe_methods_are_written_through() {
 /// RFC 9111 section 4. MUST use the most recent of several suitable responses, by Date.
 #[test]
 fn terms_tell_the_most_recent() {
-    let older = terms("Cache-Control: max-age=60\r\n");
+    let older = freshness("Cache-Control: max-age=60\r\n");
     let response = Response::new(200, "Date: Sun, 06 Nov 1994 08:49:38 GMT\r\nCache-Control: max-age=60\r\n");
-    let newer = response.consider(&http(), &asks("")).unwrap();
+    let newer = response.consider(&http(), &request_with("")).unwrap();
     assert_eq!((older.date_ms, newer.date_ms), (NOW, NOW + seconds(1)));
-    let undated = Response::new(200, "Cache-Control: max-age=60\r\n").consider(&http(), &asks("")).unwrap();
+    let undated = Response::new(200, "Cache-Control: max-age=60\r\n").consider(&http(), &request_with("")).unwrap();
     assert_eq!(undated.date_ms, NOW);
 }
 
@@ -141,19 +141,19 @@ fn only_who_may_reuse_it_shares_a_fetch() {
     use super::coalesce::{may_lead, may_share, may_wait};
     // What a condition or credentials mean is known when the response is there.
     for fields in ["", "If-None-Match: \"a\"\r\n", "Authorization: a\r\n", "Cookie: a=b\r\n"] {
-        assert!(may_lead(&asks(fields)) && may_wait(&asks(fields)), "{fields}");
+        assert!(may_lead(&request_with(fields)) && may_wait(&request_with(fields)), "{fields}");
     }
     for fields in ["Range: bytes=0-1\r\n", "Cache-Control: only-if-cached\r\n"] {
-        assert!(!may_lead(&asks(fields)) && !may_wait(&asks(fields)), "{fields}");
+        assert!(!may_lead(&request_with(fields)) && !may_wait(&request_with(fields)), "{fields}");
     }
     // Who wants validation wants a response that is made after the question.
     for fields in ["Cache-Control: no-cache\r\n", "Cache-Control: max-age=0\r\n"] {
-        assert!(may_lead(&asks(fields)) && !may_wait(&asks(fields)), "{fields}");
+        assert!(may_lead(&request_with(fields)) && !may_wait(&request_with(fields)), "{fields}");
     }
-    let terms = terms("Cache-Control: max-age=60\r\n");
-    assert!(may_share(&terms, &asks(""), true, NOW));
-    assert!(!may_share(&terms, &asks(""), false, NOW), "another variant");
-    assert!(!may_share(&terms, &asks("Cache-Control: min-fresh=61\r\n"), true, NOW));
+    let freshness = freshness("Cache-Control: max-age=60\r\n");
+    assert!(may_share(&freshness, &request_with(""), true, NOW));
+    assert!(!may_share(&freshness, &request_with(""), false, NOW), "another variant");
+    assert!(!may_share(&freshness, &request_with("Cache-Control: min-fresh=61\r\n"), true, NOW));
     for credentials in ["Cookie: a=b\r\n", "Authorization: a\r\n"] {
         for (control, is_shared) in [
             ("max-age=60", false),
@@ -161,8 +161,12 @@ fn only_who_may_reuse_it_shares_a_fetch() {
             ("s-maxage=60", true),
             ("must-revalidate, max-age=60", credentials.starts_with('A')),
         ] {
-            let terms = self::terms(&format!("Cache-Control: {control}\r\n"));
-            assert_eq!(may_share(&terms, &asks(credentials), true, NOW), is_shared, "{control} {credentials}");
+            let freshness = self::freshness(&format!("Cache-Control: {control}\r\n"));
+            assert_eq!(
+                may_share(&freshness, &request_with(credentials), true, NOW),
+                is_shared,
+                "{control} {credentials}"
+            );
         }
     }
 }
@@ -172,13 +176,13 @@ fn only_who_may_reuse_it_shares_a_fetch() {
 fn what_concerns_one_client_supersedes_nothing() {
     use super::storable::supersedes;
     for status in [200, 204, 301, 404, 410] {
-        assert!(supersedes(&asks(""), status), "{status}");
+        assert!(supersedes(&request_with(""), status), "{status}");
         for credentials in ["Cookie: a=b\r\n", "Authorization: a\r\n"] {
-            assert!(!supersedes(&asks(credentials), status), "{status} {credentials}");
+            assert!(!supersedes(&request_with(credentials), status), "{status} {credentials}");
         }
     }
     for status in [206, 304, 400, 401, 403, 406, 412, 416, 421, 429, 431, 500, 503] {
-        assert!(!supersedes(&asks(""), status), "{status}");
+        assert!(!supersedes(&request_with(""), status), "{status}");
     }
 }
 
@@ -226,17 +230,17 @@ fn vary_star_is_not_stored() {
 /// RFC 9111 section 4.2. Fresh while freshness_lifetime > current_age.
 #[test]
 fn fresh_is_what_is_younger_than_its_lifetime() {
-    let terms = terms("Cache-Control: max-age=10\r\n");
-    assert!(terms.is_fresh(NOW + 9_999));
-    assert!(!terms.is_fresh(NOW + 10_000));
+    let freshness = freshness("Cache-Control: max-age=10\r\n");
+    assert!(freshness.is_fresh(NOW + 9_999));
+    assert!(!freshness.is_fresh(NOW + 10_000));
 }
 
 /// RFC 9111 section 4.2. SHOULD match dates in any case; MUST NOT use local time zones; SHOULD take other zones than GMT as invalid.
 #[test]
-fn dates_are_read_for_freshness_as_asked() {
+fn dates_are_read_for_freshness_as_configured() {
     let lifetime = |expires: &str| {
         let response = Response::new(200, &format!("{DATE}ETag: \"a\"\r\nExpires: {expires}\r\n"));
-        response.consider(&http(), &asks("")).unwrap().lifetime_ms
+        response.consider(&http(), &request_with("")).unwrap().lifetime_ms
     };
     assert_eq!(lifetime("Sun, 06 Nov 1994 08:50:37 GMT"), seconds(60));
     assert_eq!(lifetime("sun, 06 nov 1994 08:50:37 gmt"), seconds(60));
@@ -257,8 +261,8 @@ fn lifetimes_have_an_order() {
         ("", 10, LifetimeSource::Expires),
         ("Cache-Control: s-maxage=5, max-age=20\r\n", 5, LifetimeSource::SharedMaxAge),
     ] {
-        let terms = terms(&format!("{expires}{fields}"));
-        assert_eq!((terms.lifetime_ms, terms.source), (seconds(lifetime_s), source), "{fields}");
+        let freshness = freshness(&format!("{expires}{fields}"));
+        assert_eq!((freshness.lifetime_ms, freshness.source), (seconds(lifetime_s), source), "{fields}");
     }
 }
 
@@ -266,12 +270,12 @@ fn lifetimes_have_an_order() {
 #[test]
 fn conflicts_are_settled_for_the_stricter() {
     let tag = "ETag: \"a\"\r\n";
-    assert_eq!(terms(&format!("{tag}Cache-Control: max-age=60, max-age=60\r\n")).lifetime_ms, seconds(60));
-    assert_eq!(terms(&format!("{tag}Cache-Control: max-age=60\r\nCache-Control: max-age=50\r\n")).lifetime_ms, 0);
-    assert_eq!(terms(&format!("{tag}Cache-Control: s-maxage=1, s-maxage=2, max-age=60\r\n")).lifetime_ms, 0);
+    assert_eq!(freshness(&format!("{tag}Cache-Control: max-age=60, max-age=60\r\n")).lifetime_ms, seconds(60));
+    assert_eq!(freshness(&format!("{tag}Cache-Control: max-age=60\r\nCache-Control: max-age=50\r\n")).lifetime_ms, 0);
+    assert_eq!(freshness(&format!("{tag}Cache-Control: s-maxage=1, s-maxage=2, max-age=60\r\n")).lifetime_ms, 0);
     let two = "Expires: Sun, 06 Nov 1994 08:50:37 GMT\r\nExpires: Sun, 06 Nov 1994 08:51:37 GMT\r\n";
-    assert_eq!(terms(&format!("{tag}{two}")).lifetime_ms, 0);
-    assert!(terms(&format!("{tag}Cache-Control: max-age=60, no-cache\r\n")).always_validate);
+    assert_eq!(freshness(&format!("{tag}{two}")).lifetime_ms, 0);
+    assert!(freshness(&format!("{tag}Cache-Control: max-age=60, no-cache\r\n")).always_validate);
     assert_eq!(store("Cache-Control: public, max-age=60, no-store\r\n"), Err(NotStored::NoStore));
 }
 
@@ -297,7 +301,7 @@ fn invalid_lifetimes_are_stale() {
         "x=\"a, max-age=60",
     ] {
         let fields = format!("ETag: \"a\"\r\nCache-Control: {value}\r\nExpires: Sun, 06 Nov 1994 08:50:37 GMT\r\n");
-        assert_eq!(terms(&fields).lifetime_ms, 0, "{value}");
+        assert_eq!(freshness(&fields).lifetime_ms, 0, "{value}");
     }
 }
 
@@ -311,9 +315,9 @@ fn no_guess_where_something_is_said() {
         "Cache-Control: s-maxage=5\r\n",
     ] {
         let response = Response::new(200, &format!("{DATE}ETag: \"a\"\r\n{said}"));
-        let terms = response.consider(&guessing(), &asks("")).unwrap();
-        assert_ne!(terms.source, LifetimeSource::Heuristic, "{said}");
-        assert!(terms.lifetime_ms <= seconds(5), "{said}");
+        let freshness = response.consider(&guessing(), &request_with("")).unwrap();
+        assert_ne!(freshness.source, LifetimeSource::Heuristic, "{said}");
+        assert!(freshness.lifetime_ms <= seconds(5), "{said}");
     }
 }
 
@@ -322,7 +326,9 @@ fn no_guess_where_something_is_said() {
 #[test]
 fn guesses_need_leave() {
     let lifetime = |policy: &Policy, status: u16, fields: &str| {
-        Response::new(status, fields).consider(policy, &asks("")).map(|terms| (terms.lifetime_ms, terms.source))
+        Response::new(status, fields)
+            .consider(policy, &request_with(""))
+            .map(|freshness| (freshness.lifetime_ms, freshness.source))
     };
     let guess = Ok((seconds(100), LifetimeSource::Heuristic));
     let nothing = Err(NotStored::NoFreshness);
@@ -361,10 +367,10 @@ fn age_counts_from_the_request() {
 /// RFC 9111 section 4.2.3. current_age is the initial age plus the time since the response was received.
 #[test]
 fn ages_grow_in_the_store() {
-    let terms = terms("Cache-Control: max-age=60\r\nAge: 30\r\n");
-    assert_eq!(terms.age_ms(NOW + seconds(12)), seconds(42));
-    assert_eq!(terms.age_ms(NOW - seconds(12)), seconds(30), "a clock that was set back");
-    assert!(terms.is_fresh(NOW + seconds(29)) && !terms.is_fresh(NOW + seconds(30)));
+    let freshness = freshness("Cache-Control: max-age=60\r\nAge: 30\r\n");
+    assert_eq!(freshness.age_ms(NOW + seconds(12)), seconds(42));
+    assert_eq!(freshness.age_ms(NOW - seconds(12)), seconds(30), "a clock that was set back");
+    assert!(freshness.is_fresh(NOW + seconds(29)) && !freshness.is_fresh(NOW + seconds(30)));
 }
 
 /// RFC 9111 section 4.2.4. MUST NOT generate a stale response that a directive prohibits, whoever else allows it.
@@ -374,7 +380,7 @@ fn stale_use_can_be_forbidden() {
         cache.stale_if_error = Some(Duration::from_secs(600));
         cache.stale_while_revalidate = Some(Duration::from_secs(600));
     });
-    let asked = asks("Cache-Control: max-stale, stale-if-error=600\r\n");
+    let wanted = request_with("Cache-Control: max-stale, stale-if-error=600\r\n");
     for control in [
         "max-age=60, must-revalidate",
         "max-age=60, proxy-revalidate",
@@ -383,19 +389,19 @@ fn stale_use_can_be_forbidden() {
         "s-maxage=60, stale-while-revalidate=60, stale-if-error=60",
     ] {
         let response = Response::new(200, &format!("{DATE}ETag: \"a\"\r\nCache-Control: {control}\r\n"));
-        let terms = response.consider(&policy, &asked).unwrap();
+        let freshness = response.consider(&policy, &wanted).unwrap();
         let later = NOW + seconds(61);
-        assert_eq!(reuse::assess(&terms, &asked, later), Reuse::Validate(Fwd::Stale), "{control}");
-        assert!(!reuse::may_replace_error(&terms, &asked, later), "{control}");
+        assert_eq!(reuse::assess(&freshness, &wanted, later), Reuse::Validate(Fwd::Stale), "{control}");
+        assert!(!reuse::may_replace_error(&freshness, &wanted, later), "{control}");
     }
 }
 
 /// RFC 9111 section 4.2.4. MUST NOT generate a stale response unless disconnected, or by leave of client, origin or configuration.
 #[test]
 fn stale_use_needs_leave() {
-    let plain = terms("Cache-Control: max-age=60\r\n");
-    assert_eq!(reuse::assess(&plain, &asks(""), NOW + seconds(61)), Reuse::Validate(Fwd::Stale));
-    assert!(!reuse::may_replace_error(&plain, &asks(""), NOW + seconds(61)));
+    let plain = freshness("Cache-Control: max-age=60\r\n");
+    assert_eq!(reuse::assess(&plain, &request_with(""), NOW + seconds(61)), Reuse::Validate(Fwd::Stale));
+    assert!(!reuse::may_replace_error(&plain, &request_with(""), NOW + seconds(61)));
 }
 
 fn invalidated(target: &Url<'_>, status: u16, fields: &str) -> Vec<String> {

@@ -9,15 +9,15 @@ use h1::Known;
 const FRESH: &str = "Cache-Control: max-age=60\r\n";
 
 /// A stored 200: its terms and its lines.
-fn entry(fields: &str) -> (Terms, Vec<u8>) {
+fn entry(fields: &str) -> (Freshness, Vec<u8>) {
     let response = Response::new(200, &format!("{DATE}{FRESH}{fields}"));
-    (response.consider(&http(), &asks("")).unwrap(), response.stored(&http()))
+    (response.consider(&http(), &request_with("")).unwrap(), response.stored(&http()))
 }
 
 fn delivered(stored: &str, method: &str, request: &str) -> Delivery {
-    let (terms, lines) = entry(stored);
+    let (freshness, lines) = entry(stored);
     let request = Request::new(method, request);
-    choose(&request.asked(&http()), request.lines(), &terms, StoredLines(&lines), 10)
+    choose(&request.wanted(&http()), request.lines(), &freshness, StoredLines(&lines), 10)
 }
 
 /// RFC 9111 section 4.3.1. A validation request carries the validators of what is stored, and no conditions or ranges of the client's.
@@ -41,7 +41,7 @@ fn validation_sends_the_stored_validators() {
 
 /// RFC 9111 section 4.3.2. SHOULD evaluate If-None-Match against the selected stored response: 304 for "*" or a tag that matches weakly.
 #[test]
-fn if_none_match_is_answered_from_the_store() {
+fn if_none_match_is_served_from_the_store() {
     for (stored, field, matches) in [
         ("\"a\"", "\"a\"", true),
         ("\"a\"", "W/\"a\"", true),
@@ -81,7 +81,7 @@ fn if_none_match_comes_first() {
 
 /// RFC 9111 section 4.3.2. SHOULD respond to If-Modified-Since by Last-Modified, else by Date, else by when the response was received.
 #[test]
-fn if_modified_since_is_answered_from_the_store() {
+fn if_modified_since_is_served_from_the_store() {
     let modified = "Last-Modified: Sun, 06 Nov 1994 08:00:00 GMT\r\n";
     let since = |time: &str| format!("If-Modified-Since: Sun, 06 Nov 1994 {time} GMT\r\n");
     assert_eq!(delivered(modified, "GET", &since("08:00:00")), Delivery::NotModified);
@@ -93,9 +93,9 @@ fn if_modified_since_is_answered_from_the_store() {
     assert_eq!(delivered("", "GET", &since("08:49:36")), Delivery::Whole);
     // By when it came.
     let undated = Response::new(200, FRESH);
-    let terms = undated.consider(&http(), &asks("")).unwrap();
+    let freshness = undated.consider(&http(), &request_with("")).unwrap();
     let request = get(&since("08:49:37"));
-    let delivery = choose(&request.asked(&http()), request.lines(), &terms, StoredLines(b"ETag: \"a\"\r\n"), 1);
+    let delivery = choose(&request.wanted(&http()), request.lines(), &freshness, StoredLines(b"ETag: \"a\"\r\n"), 1);
     assert_eq!(delivery, Delivery::NotModified);
 }
 
@@ -113,10 +113,10 @@ fn conditions_for_the_origin_are_left_to_it() {
 #[test]
 fn conditions_do_not_apply_to_other_statuses() {
     let response = Response::new(404, &format!("{DATE}{FRESH}ETag: \"a\"\r\n"));
-    let terms = response.consider(&http(), &asks("")).unwrap();
+    let freshness = response.consider(&http(), &request_with("")).unwrap();
     let request = get("If-None-Match: \"a\"\r\nRange: bytes=0-0\r\n");
-    let delivery = choose(&request.asked(&http()), request.lines(), &terms, response.lines(), 10);
-    assert_eq!((delivery, delivery.status(&terms)), (Delivery::Whole, 404));
+    let delivery = choose(&request.wanted(&http()), request.lines(), &freshness, response.lines(), 10);
+    assert_eq!((delivery, delivery.status(&freshness)), (Delivery::Whole, 404));
 }
 
 /// RFC 9110 section 15.4.5. MUST send in a 304 what a 200 would have had of Content-Location, Date, ETag, Vary, Cache-Control and Expires.
@@ -134,14 +134,14 @@ fn a_304_guides_the_clients_cache() {
     let mut out = Vec::new();
     head::write_fields(described.as_bytes(), Delivery::NotModified, 10, &mut out);
     assert_eq!(text(&out), "Last-Modified: Sun, 06 Nov 1994 08:00:00 GMT\r\n");
-    let (terms, _) = entry("");
-    assert_eq!(Delivery::NotModified.content_length(&terms, 10), None);
-    assert_eq!(Delivery::NotModified.status(&terms), 304);
+    let (freshness, _) = entry("");
+    assert_eq!(Delivery::NotModified.content_length(&freshness, 10), None);
+    assert_eq!(Delivery::NotModified.status(&freshness), 304);
 }
 
 fn is_confirmed(stored: &str, not_modified: &str) -> bool {
-    let (terms, lines) = entry(stored);
-    confirms(&terms, StoredLines(&lines), Response::new(304, not_modified).lines())
+    let (freshness, lines) = entry(stored);
+    confirms(&freshness, StoredLines(&lines), Response::new(304, not_modified).lines())
 }
 
 /// RFC 9111 section 4.3.4. MUST NOT use a 304 with a strong validator to update a response without the same strong validator.
@@ -166,18 +166,18 @@ fn a_weak_validator_selects_what_corresponds() {
 
 /// RFC 9111 section 4.3.4. A 304 without validators updates the one response that the request was about.
 #[test]
-fn a_bare_304_is_about_what_was_asked() {
+fn a_bare_304_is_about_the_validator_sent() {
     assert!(is_confirmed("", ""));
     assert!(is_confirmed("ETag: \"a\"\r\n", ""));
     assert!(is_confirmed("Last-Modified: Sun, 06 Nov 1994 08:00:00 GMT\r\n", ""));
 }
 
 fn freshened(stored: &str, not_modified: &str, later_s: u64) -> (Freshened, String) {
-    let (terms, lines) = entry(stored);
+    let (freshness, lines) = entry(stored);
     let times = Times { sent_ms: NOW + seconds(later_s), received_ms: NOW + seconds(later_s) };
     let mut out = Vec::new();
     let new = Response::new(304, not_modified);
-    let freshened = freshen(&http(), &asks(""), &terms, &lines, new.lines(), times, &mut out);
+    let freshened = freshen(&http(), &request_with(""), &freshness, &lines, new.lines(), times, &mut out);
     (freshened, String::from_utf8(out).unwrap())
 }
 
@@ -188,19 +188,19 @@ fn a_304_updates_the_stored_fields() {
         "Date: Sun, 06 Nov 1994 08:51:17 GMT\r\nCache-Control: max-age=10\r\nX-A: 2\r\nX-A: 3\r\nX-New: 4\r\n";
     let (freshened, lines) = freshened("ETag: \"a\"\r\nX-A: 1\r\nX-B: 1\r\nX-A: 1\r\n", not_modified, 100);
     assert_eq!(lines, format!("ETag: \"a\"\r\nX-B: 1\r\n{not_modified}"));
-    let Freshened::Stored(terms) = freshened else { panic!("{freshened:?}") };
-    assert_eq!((terms.lifetime_ms, terms.initial_age_ms, terms.status), (seconds(10), 0, 200));
-    assert!(terms.is_fresh(NOW + seconds(109)) && !terms.is_fresh(NOW + seconds(110)));
+    let Freshened::Stored(freshness) = freshened else { panic!("{freshened:?}") };
+    assert_eq!((freshness.lifetime_ms, freshness.initial_age_ms, freshness.status), (seconds(10), 0, 200));
+    assert!(freshness.is_fresh(NOW + seconds(109)) && !freshness.is_fresh(NOW + seconds(110)));
 }
 
 /// RFC 9111 section 4.2.3. The age counts from the validation; an Age of the 304 counts too, and one without Date has that of its receipt.
 #[test]
 fn a_304_makes_the_response_young() {
-    let (Freshened::Stored(terms), lines) = freshened("ETag: \"a\"\r\n", "Age: 7\r\n", 100) else { panic!() };
-    assert_eq!(terms.age_ms(NOW + seconds(100)), seconds(7));
+    let (Freshened::Stored(freshness), lines) = freshened("ETag: \"a\"\r\n", "Age: 7\r\n", 100) else { panic!() };
+    assert_eq!(freshness.age_ms(NOW + seconds(100)), seconds(7));
     assert!(lines.contains("Date: Sun, 06 Nov 1994 08:51:17 GMT\r\n") && !lines.contains(DATE), "{lines}");
     assert!(!lines.contains("Age:"));
-    assert_eq!(terms.date_ms, NOW + seconds(100));
+    assert_eq!(freshness.date_ms, NOW + seconds(100));
 }
 
 /// RFC 9111 section 3.2. MUST NOT update Content-Length, nor what describes the stored bytes, nor store what is never stored.
@@ -230,9 +230,9 @@ fn a_304_can_end_the_storing() {
 #[test]
 fn head_updates_or_invalidates() {
     let modified = "Last-Modified: Sun, 06 Nov 1994 08:00:00 GMT\r\n";
-    let (terms, lines) = entry(&format!("ETag: \"a\"\r\n{modified}"));
+    let (freshness, lines) = entry(&format!("ETag: \"a\"\r\n{modified}"));
     let effect = |status: u16, fields: &str| {
-        head_effect(&terms, StoredLines(&lines), 10, status, Response::new(status, fields).lines())
+        head_effect(&freshness, StoredLines(&lines), 10, status, Response::new(status, fields).lines())
     };
     for fields in ["", "ETag: \"a\"\r\n", modified, "Content-Length: 10\r\n", "X: 1\r\n"] {
         assert_eq!(effect(200, fields), HeadEffect::Freshen, "{fields}");

@@ -14,9 +14,9 @@ fn seconds_do_not_overflow() {
     assert_eq!(delta_seconds(b"0060"), Some(60));
     for huge in ["2147483648", "2147483649", "4294967296", "18446744073709551616", &"9".repeat(400)] {
         assert_eq!(delta_seconds(huge.as_bytes()), Some(1 << 31), "{huge}");
-        let terms = terms(&format!("Cache-Control: max-age={huge}\r\nAge: {huge}\r\n{TAG}"));
-        assert_eq!((terms.lifetime_ms, terms.initial_age_ms), (seconds(1 << 31), seconds(1 << 31)));
-        assert!(!terms.is_fresh(NOW) && terms.age_ms(u64::MAX) > 0);
+        let freshness = freshness(&format!("Cache-Control: max-age={huge}\r\nAge: {huge}\r\n{TAG}"));
+        assert_eq!((freshness.lifetime_ms, freshness.initial_age_ms), (seconds(1 << 31), seconds(1 << 31)));
+        assert!(!freshness.is_fresh(NOW) && freshness.age_ms(u64::MAX) > 0);
     }
     for none in ["", "-1", "+1", "1.0", " 1", "1s", "\u{0661}"] {
         assert_eq!(delta_seconds(none.as_bytes()), None, "{none}");
@@ -36,7 +36,11 @@ fn age_is_one_number() {
         ("Age: x, 30\r\n", 0),
         ("Age:\r\n", 0),
     ] {
-        assert_eq!(terms(&format!("Cache-Control: max-age=60\r\n{fields}")).initial_age_ms, seconds(age_s), "{fields}");
+        assert_eq!(
+            freshness(&format!("Cache-Control: max-age=60\r\n{fields}")).initial_age_ms,
+            seconds(age_s),
+            "{fields}"
+        );
     }
 }
 
@@ -44,11 +48,11 @@ fn age_is_one_number() {
 #[test]
 fn age_is_not_written_on_what_was_fetched_for_the_request() {
     use super::status::Outcome;
-    let terms = terms("Cache-Control: max-age=60\r\n");
+    let freshness = freshness("Cache-Control: max-age=60\r\n");
     for (status, collapsed) in [(None, None), (Some(304), None), (None, Some(false))] {
         let outcome = Outcome::Forwarded { why: Fwd::Stale, status, stored: true, collapsed };
         let mut out = Vec::new();
-        status::write(http().headers, outcome, Some(&terms), NOW, b"weir", &mut out);
+        status::write(http().headers, outcome, Some(&freshness), NOW, b"weir", &mut out);
         assert!(!text(&out).contains("Age:"), "{}", text(&out));
     }
 }
@@ -57,11 +61,11 @@ fn age_is_not_written_on_what_was_fetched_for_the_request() {
 #[test]
 fn the_age_of_another_cache_is_passed_on() {
     use super::status::Outcome;
-    let terms = terms("Cache-Control: max-age=60\r\nAge: 7\r\n");
+    let freshness = freshness("Cache-Control: max-age=60\r\nAge: 7\r\n");
     let outcome = Outcome::Forwarded { why: Fwd::Stale, status: None, stored: true, collapsed: None };
     for (now_ms, age) in [(NOW, "Age: 7\r\n"), (NOW + 2_000, "Age: 9\r\n")] {
         let mut out = Vec::new();
-        status::write(http().headers, outcome, Some(&terms), now_ms, b"weir", &mut out);
+        status::write(http().headers, outcome, Some(&freshness), now_ms, b"weir", &mut out);
         assert!(text(&out).contains(age), "{}", text(&out));
     }
 }
@@ -88,7 +92,7 @@ fn directives_are_read_kindly() {
         "a=b,max-age=60",
         "a=\"b,c=\\\"d\", max-age=60",
     ] {
-        assert_eq!(terms(&format!("Cache-Control: {control}\r\n")).lifetime_ms, seconds(60), "{control}");
+        assert_eq!(freshness(&format!("Cache-Control: {control}\r\n")).lifetime_ms, seconds(60), "{control}");
     }
     let all: Vec<_> = directives(b"a, b=c ,d=\"e, \\\"f\" , g=, =h, i=\"j, k l,\"m\"").collect();
     let expected: Vec<(&[u8], Argument<'_>)> = vec![
@@ -111,7 +115,7 @@ fn requests_may_limit_the_age() {
     assert_eq!(reuse(response, "Cache-Control: max-age=0\r\n", 1), Reuse::Validate(Fwd::Request));
     assert_eq!(reuse(response, "Cache-Control: max-age=x\r\n", 1), Reuse::Validate(Fwd::Request));
     assert_eq!(reuse(response, "Cache-Control: max-age=90\r\n", 61), Reuse::Validate(Fwd::Stale));
-    assert_eq!(reuse(response, "Cache-Control: max-age=90, max-stale\r\n", 61), Reuse::StaleAsAsked);
+    assert_eq!(reuse(response, "Cache-Control: max-age=90, max-stale\r\n", 61), Reuse::StaleAllowed);
     assert_eq!(reuse(response, "Cache-Control: max-age=90, max-stale\r\n", 91), Reuse::Validate(Fwd::Stale));
     assert_eq!(reuse(response, "Cache-Control: max-age=90, max-age=10\r\n", 11), Reuse::Validate(Fwd::Request));
 }
@@ -120,9 +124,9 @@ fn requests_may_limit_the_age() {
 #[test]
 fn requests_may_take_stale_responses() {
     let response = "Cache-Control: max-age=60\r\n";
-    assert_eq!(reuse(response, "Cache-Control: max-stale=10\r\n", 70), Reuse::StaleAsAsked);
+    assert_eq!(reuse(response, "Cache-Control: max-stale=10\r\n", 70), Reuse::StaleAllowed);
     assert_eq!(reuse(response, "Cache-Control: max-stale=10\r\n", 71), Reuse::Validate(Fwd::Stale));
-    assert_eq!(reuse(response, "Cache-Control: max-stale\r\n", 1 << 33), Reuse::StaleAsAsked);
+    assert_eq!(reuse(response, "Cache-Control: max-stale\r\n", 1 << 33), Reuse::StaleAllowed);
     assert_eq!(reuse(response, "Cache-Control: max-stale=x\r\n", 61), Reuse::Validate(Fwd::Stale));
     assert_eq!(reuse(response, "Cache-Control: max-stale, max-stale=5\r\n", 66), Reuse::Validate(Fwd::Stale));
 }
@@ -143,7 +147,7 @@ fn requests_may_want_validation() {
     let response = "Cache-Control: max-age=60, stale-while-revalidate=60, stale-if-error=60\r\n";
     assert_eq!(reuse(response, "Cache-Control: no-cache\r\n", 0), Reuse::Validate(Fwd::Request));
     assert_eq!(reuse(response, "Cache-Control: no-cache, max-stale\r\n", 61), Reuse::Validate(Fwd::Stale));
-    assert!(!reuse::may_replace_error(&terms(response), &asks("Cache-Control: no-cache\r\n"), NOW));
+    assert!(!reuse::may_replace_error(&freshness(response), &request_with("Cache-Control: no-cache\r\n"), NOW));
 }
 
 /// RFC 9111 section 5.2.1.5. MUST NOT store any part of a request with no-store, nor of its response: it bypasses the cache.
@@ -158,17 +162,17 @@ fn requests_may_forbid_storing() {
 /// RFC 9111 section 5.2.1.7. SHOULD respond to only-if-cached from the store or with 504: the request must not go forward.
 #[test]
 fn only_if_cached_does_not_go_forward() {
-    let asked = asks("Cache-Control: only-if-cached\r\n");
-    assert!(asked.must_not_forward());
-    let terms = terms("Cache-Control: max-age=60\r\n");
-    assert_eq!(reuse::assess(&terms, &asked, NOW), Reuse::Fresh);
-    assert!(!asks("Cache-Control: max-age=5\r\n").must_not_forward());
+    let wanted = request_with("Cache-Control: only-if-cached\r\n");
+    assert!(wanted.must_not_forward());
+    let freshness = freshness("Cache-Control: max-age=60\r\n");
+    assert_eq!(reuse::assess(&freshness, &wanted, NOW), Reuse::Fresh);
+    assert!(!request_with("Cache-Control: max-age=5\r\n").must_not_forward());
 }
 
 /// RFC 9111 section 5.2.2.1. max-age in a response: stale when its age exceeds it.
 #[test]
 fn max_age_is_a_lifetime() {
-    assert_eq!(terms("Cache-Control: max-age=60\r\n").lifetime_ms, seconds(60));
+    assert_eq!(freshness("Cache-Control: max-age=60\r\n").lifetime_ms, seconds(60));
     assert_eq!(reuse("Cache-Control: max-age=60\r\nAge: 50\r\n", "", 9), Reuse::Fresh);
     assert_eq!(reuse("Cache-Control: max-age=60\r\nAge: 50\r\n", "", 10), Reuse::Validate(Fwd::Stale));
 }
@@ -179,11 +183,14 @@ fn must_revalidate_is_obeyed_in_all_circumstances() {
     let policy = http_with(|cache| cache.stale_if_error = Some(Duration::from_secs(60)));
     let response =
         Response::new(200, &format!("{DATE}{TAG}Cache-Control: max-age=60, must-revalidate, stale-if-error=60\r\n"));
-    let terms = response.consider(&policy, &asks("")).unwrap();
-    assert_eq!(reuse::assess(&terms, &asks(""), NOW + seconds(59)), Reuse::Fresh);
+    let freshness = response.consider(&policy, &request_with("")).unwrap();
+    assert_eq!(reuse::assess(&freshness, &request_with(""), NOW + seconds(59)), Reuse::Fresh);
     let stale = NOW + seconds(60);
-    assert_eq!(reuse::assess(&terms, &asks("Cache-Control: max-stale\r\n"), stale), Reuse::Validate(Fwd::Stale));
-    assert!(!reuse::may_replace_error(&terms, &asks("Cache-Control: stale-if-error=60\r\n"), stale));
+    assert_eq!(
+        reuse::assess(&freshness, &request_with("Cache-Control: max-stale\r\n"), stale),
+        Reuse::Validate(Fwd::Stale)
+    );
+    assert!(!reuse::may_replace_error(&freshness, &request_with("Cache-Control: stale-if-error=60\r\n"), stale));
 }
 
 /// RFC 9111 section 5.2.2.4. MUST NOT use an unqualified no-cache response without validation, even where stale ones are served.
@@ -192,7 +199,7 @@ fn no_cache_holds_against_stale_serving() {
     let response =
         format!("{TAG}Cache-Control: no-cache, max-age=60, stale-while-revalidate=60, stale-if-error=60\r\n");
     assert_eq!(reuse(&response, "", 0), Reuse::Validate(Fwd::Stale));
-    assert!(!reuse::may_replace_error(&terms(&response), &asks(""), NOW + seconds(61)));
+    assert!(!reuse::may_replace_error(&freshness(&response), &request_with(""), NOW + seconds(61)));
 }
 
 /// RFC 9111 section 5.2.2.4. A qualified no-cache: the fields that it names are left out of what is reused.
@@ -201,8 +208,8 @@ fn qualified_no_cache_leaves_the_fields_out() {
     for control in ["no-cache=\"X-A, x-b\"", "no-cache=x-a, no-cache=\"X-B\"", "No-Cache=\"X-B , ,X-A\""] {
         let fields = format!("{DATE}Cache-Control: max-age=60, {control}\r\nX-A: 1\r\nx-b: 2\r\nX-C: 3\r\n");
         let response = Response::new(200, &fields);
-        let terms = response.consider(&http(), &asks("")).unwrap();
-        assert!(!terms.always_validate, "{control}");
+        let freshness = response.consider(&http(), &request_with("")).unwrap();
+        assert!(!freshness.always_validate, "{control}");
         let stored = response.stored(&http());
         assert!(text(&stored).ends_with("X-C: 3\r\n") && !text(&stored).contains("X-A:"), "{}", text(&stored));
         assert!(!text(&stored).contains("x-b:"));
@@ -216,7 +223,7 @@ fn odd_field_lists_count_as_unqualified() {
         ["\"\"", "\"a b\"", "\"\\\"\"", "\"", "", "\"Content-Type\"", "\"x-a, content-encoding\"", "\"Vary\"", "\"x-a"]
     {
         let fields = format!("{TAG}Cache-Control: max-age=60, no-cache={argument}\r\n");
-        assert!(terms(&fields).always_validate, "{argument}");
+        assert!(freshness(&fields).always_validate, "{argument}");
         assert_eq!(
             store(&format!("Cache-Control: max-age=60, private={argument}\r\n")),
             Err(NotStored::Private),
@@ -236,7 +243,7 @@ fn no_store_of_responses_is_obeyed() {
 fn qualified_private_leaves_the_fields_out() {
     let fields = format!("{DATE}Cache-Control: max-age=60, private=\"X-A\"\r\nX-A: 1\r\nX-B: 2\r\n");
     let response = Response::new(200, &fields);
-    assert!(response.consider(&http(), &asks("")).is_ok());
+    assert!(response.consider(&http(), &request_with("")).is_ok());
     let stored = response.stored(&http());
     assert!(text(&stored).contains("X-B: 2") && !text(&stored).contains("X-A:"));
 }
@@ -254,9 +261,9 @@ fn proxy_revalidate_is_obeyed() {
 #[test]
 fn public_marks_as_cacheable() {
     let response = Response::new(302, &format!("{TAG}Cache-Control: public\r\n"));
-    assert!(response.consider(&guessing(), &asks("")).is_ok());
-    assert!(terms("Cache-Control: public, max-age=60\r\n").for_authorized);
-    assert!(!terms("Cache-Control: public=\"x\", max-age=60\r\n").for_authorized, "no argument is defined");
+    assert!(response.consider(&guessing(), &request_with("")).is_ok());
+    assert!(freshness("Cache-Control: public, max-age=60\r\n").for_authorized);
+    assert!(!freshness("Cache-Control: public=\"x\", max-age=60\r\n").for_authorized, "no argument is defined");
     assert_eq!(store("Cache-Control: public, private, max-age=60\r\n"), Err(NotStored::Private));
 }
 
@@ -287,9 +294,9 @@ fn unknown_directives_are_ignored() {
 #[test]
 fn expires_yields_to_max_age() {
     let expires = "Expires: Sun, 06 Nov 1994 09:49:37 GMT\r\n";
-    assert_eq!(terms(&format!("{expires}Cache-Control: max-age=5\r\n")).lifetime_ms, seconds(5));
-    assert_eq!(terms(&format!("{expires}Cache-Control: s-maxage=5\r\n")).lifetime_ms, seconds(5));
-    assert_eq!(terms(&format!("{expires}Cache-Control: must-revalidate\r\n")).lifetime_ms, seconds(3600));
+    assert_eq!(freshness(&format!("{expires}Cache-Control: max-age=5\r\n")).lifetime_ms, seconds(5));
+    assert_eq!(freshness(&format!("{expires}Cache-Control: s-maxage=5\r\n")).lifetime_ms, seconds(5));
+    assert_eq!(freshness(&format!("{expires}Cache-Control: must-revalidate\r\n")).lifetime_ms, seconds(3600));
 }
 
 /// RFC 9111 section 5.3. MUST interpret what is no date, "0" above all, as a time in the past.
@@ -298,27 +305,30 @@ fn invalid_expires_is_past() {
     for expires in
         ["0", "-1", "", "now", "Sun, 06 Nov 2094 09:49:37", "Sun, 31 Feb 2094 08:49:37 GMT", "1994-11-06T08:50:37Z"]
     {
-        let terms = terms(&format!("{TAG}Expires: {expires}\r\n"));
-        assert_eq!((terms.lifetime_ms, terms.source), (0, LifetimeSource::Expires), "{expires}");
+        let freshness = freshness(&format!("{TAG}Expires: {expires}\r\n"));
+        assert_eq!((freshness.lifetime_ms, freshness.source), (0, LifetimeSource::Expires), "{expires}");
     }
-    assert_eq!(terms(&format!("{TAG}Expires: Sun, 06 Nov 1994 08:49:36 GMT\r\n")).lifetime_ms, 0);
+    assert_eq!(freshness(&format!("{TAG}Expires: Sun, 06 Nov 1994 08:49:36 GMT\r\n")).lifetime_ms, 0);
 }
 
 /// RFC 9111 section 5.4. Pragma is deprecated: it says nothing, in requests or in responses.
 #[test]
 fn pragma_says_nothing() {
-    assert_eq!(asks("Pragma: no-cache\r\n"), asks(""));
-    assert_eq!(terms("Pragma: no-cache\r\nCache-Control: max-age=60\r\n"), terms("Cache-Control: max-age=60\r\n"));
+    assert_eq!(request_with("Pragma: no-cache\r\n"), request_with(""));
+    assert_eq!(
+        freshness("Pragma: no-cache\r\nCache-Control: max-age=60\r\n"),
+        freshness("Cache-Control: max-age=60\r\n")
+    );
 }
 
 /// RFC 9111 section 5.5. Warning is obsolete: none is generated.
 #[test]
 fn no_warning_is_generated() {
     use super::status::Outcome;
-    let terms = terms("Cache-Control: max-age=60\r\n");
-    for outcome in [Outcome::Hit, Outcome::Rescued { status: None }] {
+    let freshness = freshness("Cache-Control: max-age=60\r\n");
+    for outcome in [Outcome::Hit, Outcome::StaleOnError { status: None }] {
         let mut out = Vec::new();
-        status::write(http().headers, outcome, Some(&terms), NOW + seconds(600), b"weir", &mut out);
+        status::write(http().headers, outcome, Some(&freshness), NOW + seconds(600), b"weir", &mut out);
         assert!(!text(&out).contains("Warning"));
     }
 }

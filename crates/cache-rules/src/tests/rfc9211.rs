@@ -4,10 +4,10 @@ use super::status::{Outcome, write};
 use super::*;
 
 fn cache_status(outcome: Outcome, later_s: u64) -> String {
-    let terms = terms("Cache-Control: max-age=60\r\n");
+    let freshness = freshness("Cache-Control: max-age=60\r\n");
     let headers = CacheHeaders { cache_status: true, ..CacheHeaders::default() };
     let mut out = Vec::new();
-    write(headers, outcome, Some(&terms), NOW + seconds(later_s), b"weir", &mut out);
+    write(headers, outcome, Some(&freshness), NOW + seconds(later_s), b"weir", &mut out);
     String::from_utf8(out).unwrap()
 }
 
@@ -23,7 +23,7 @@ fn a_hit_says_so() {
     // Stale for half a second is stale.
     let mut out = Vec::new();
     let headers = CacheHeaders { cache_status: true, ..CacheHeaders::default() };
-    write(headers, Outcome::Hit, Some(&terms("Cache-Control: max-age=60\r\n")), NOW + 60_500, b"weir", &mut out);
+    write(headers, Outcome::Hit, Some(&freshness("Cache-Control: max-age=60\r\n")), NOW + 60_500, b"weir", &mut out);
     assert_eq!(text(&out), "Cache-Status: weir; hit; ttl=-1\r\n");
     assert_eq!(cache_status(Outcome::Hit, 472), "Cache-Status: weir; hit; ttl=-412\r\n");
 }
@@ -50,9 +50,9 @@ fn a_forwarded_request_says_why() {
 fn the_upstreams_status_is_told() {
     let validated = Outcome::Forwarded { why: Fwd::Stale, status: Some(304), stored: true, collapsed: None };
     assert_eq!(cache_status(validated, 0), "Cache-Status: weir; fwd=stale; fwd-status=304; stored; ttl=60\r\n");
-    let rescued = Outcome::Rescued { status: Some(503) };
-    assert_eq!(cache_status(rescued, 70), "Cache-Status: weir; fwd=stale; fwd-status=503; ttl=-10\r\n");
-    assert_eq!(cache_status(Outcome::Rescued { status: None }, 70), "Cache-Status: weir; fwd=stale; ttl=-10\r\n");
+    let stale_on_error = Outcome::StaleOnError { status: Some(503) };
+    assert_eq!(cache_status(stale_on_error, 70), "Cache-Status: weir; fwd=stale; fwd-status=503; ttl=-10\r\n");
+    assert_eq!(cache_status(Outcome::StaleOnError { status: None }, 70), "Cache-Status: weir; fwd=stale; ttl=-10\r\n");
 }
 
 /// RFC 9211 sections 2.5 and 2.6. stored and collapsed.
@@ -74,10 +74,10 @@ fn earlier_members_are_preserved() {
 
 #[test]
 fn only_what_is_configured_is_written() {
-    let terms = terms("Cache-Control: max-age=60\r\n");
+    let freshness = freshness("Cache-Control: max-age=60\r\n");
     let written = |headers: CacheHeaders, outcome| {
         let mut out = Vec::new();
-        write(headers, outcome, Some(&terms), NOW, b"weir", &mut out);
+        write(headers, outcome, Some(&freshness), NOW, b"weir", &mut out);
         String::from_utf8(out).unwrap()
     };
     let none = CacheHeaders::default();
@@ -85,7 +85,7 @@ fn only_what_is_configured_is_written() {
     assert_eq!(written(CacheHeaders { age: true, ..none }, Outcome::Hit), "Age: 0\r\n");
     let x_cache = CacheHeaders { x_cache: true, ..none };
     assert_eq!(written(x_cache, Outcome::Hit), "X-Cache: HIT\r\n");
-    assert_eq!(written(x_cache, Outcome::Rescued { status: None }), "X-Cache: HIT\r\n");
+    assert_eq!(written(x_cache, Outcome::StaleOnError { status: None }), "X-Cache: HIT\r\n");
     assert_eq!(written(x_cache, forwarded(Fwd::UriMiss)), "X-Cache: MISS\r\n");
     assert_eq!(written(x_cache, forwarded(Fwd::Stale)), "X-Cache: MISS\r\n");
     assert_eq!(written(x_cache, forwarded(Fwd::Bypass)), "", "the cache had no part in it");

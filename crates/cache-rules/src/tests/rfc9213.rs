@@ -9,8 +9,8 @@ const TAG: &str = "ETag: \"a\"\r\n";
 #[test]
 fn the_targeted_field_replaces_the_others() {
     let others = "Cache-Control: no-store, private, max-age=1\r\nExpires: 0\r\n";
-    let terms = terms(&format!("{others}CDN-Cache-Control: max-age=600\r\n"));
-    assert_eq!((terms.lifetime_ms, terms.source), (seconds(600), LifetimeSource::MaxAge));
+    let freshness = freshness(&format!("{others}CDN-Cache-Control: max-age=600\r\n"));
+    assert_eq!((freshness.lifetime_ms, freshness.source), (seconds(600), LifetimeSource::MaxAge));
     let expires = "Expires: Sun, 06 Nov 1994 09:49:37 GMT\r\n";
     assert_eq!(store(&format!("{TAG}{expires}CDN-Cache-Control: none\r\n")), Err(NotStored::NoFreshness));
     assert_eq!(
@@ -43,7 +43,7 @@ fn an_invalid_targeted_field_does_not_exist() {
         "max-age=600\r\nCDN-Cache-Control:",
     ] {
         let fields = format!("Cache-Control: max-age=5\r\nCDN-Cache-Control: {value}\r\n");
-        assert_eq!(terms(&fields).lifetime_ms, seconds(5), "{value}");
+        assert_eq!(freshness(&fields).lifetime_ms, seconds(5), "{value}");
     }
 }
 
@@ -60,10 +60,10 @@ fn wrong_types_are_not_coerced() {
         "max-age=(60)",
         "max-age=:NjA=:",
     ] {
-        let terms = terms(&format!("{TAG}CDN-Cache-Control: {value}\r\n"));
-        assert_eq!((terms.lifetime_ms, terms.source), (0, LifetimeSource::MaxAge), "{value}");
+        let freshness = freshness(&format!("{TAG}CDN-Cache-Control: {value}\r\n"));
+        assert_eq!((freshness.lifetime_ms, freshness.source), (0, LifetimeSource::MaxAge), "{value}");
     }
-    assert!(!terms("CDN-Cache-Control: max-age=60, public=1\r\n").for_authorized);
+    assert!(!freshness("CDN-Cache-Control: max-age=60, public=1\r\n").for_authorized);
     assert_eq!(store("CDN-Cache-Control: max-age=60, private=1\r\n"), Err(NotStored::Private));
     assert_eq!(store("CDN-Cache-Control: max-age=60, no-store=\"x\"\r\n"), Err(NotStored::NoStore));
 }
@@ -71,24 +71,24 @@ fn wrong_types_are_not_coerced() {
 /// RFC 9213 section 2.1. Parameters are ignored.
 #[test]
 fn parameters_are_ignored() {
-    assert_eq!(terms("CDN-Cache-Control: max-age=60;a;b=1;c=\"x;y\";d=?0, foo;bar\r\n").lifetime_ms, seconds(60));
+    assert_eq!(freshness("CDN-Cache-Control: max-age=60;a;b=1;c=\"x;y\";d=?0, foo;bar\r\n").lifetime_ms, seconds(60));
 }
 
 /// RFC 9213 section 2.2. MUST implement max-age, must-revalidate, no-store, no-cache and private; the others too.
 #[test]
 fn targeted_directives_mean_the_same() {
     let control = "s-maxage=60, must-revalidate, stale-while-revalidate=5, stale-if-error=6";
-    let all = terms(&format!("CDN-Cache-Control: {control}\r\n"));
-    assert_eq!(all, terms(&format!("Cache-Control: {control}\r\n")));
+    let all = freshness(&format!("CDN-Cache-Control: {control}\r\n"));
+    assert_eq!(all, freshness(&format!("Cache-Control: {control}\r\n")));
     assert!(all.never_stale && all.for_authorized);
-    assert!(terms(&format!("{TAG}CDN-Cache-Control: no-cache\r\n")).always_validate);
+    assert!(freshness(&format!("{TAG}CDN-Cache-Control: no-cache\r\n")).always_validate);
     assert_eq!(store("CDN-Cache-Control: private, max-age=60\r\n"), Err(NotStored::Private));
     assert_eq!(store("CDN-Cache-Control: no-store, max-age=60\r\n"), Err(NotStored::NoStore));
     let stored = Response::new(
         200,
         "CDN-Cache-Control: max-age=60, private=\"X-A\", no-cache=x-b\r\nX-A: 1\r\nX-B: 1\r\nX-C: 1\r\n",
     );
-    assert!(stored.consider(&http(), &asks("")).is_ok());
+    assert!(stored.consider(&http(), &request_with("")).is_ok());
     let stored = stored.stored(&http());
     assert!(!text(&stored).contains("X-A:") && !text(&stored).contains("X-B:") && text(&stored).contains("X-C:"));
 }
@@ -100,15 +100,15 @@ fn other_targeted_fields_change_nothing() {
         "{DATE}Cache-Control: max-age=60\r\nSurrogate-Control: no-store\r\nOther-CDN-Cache-Control: no-store\r\n"
     );
     let response = Response::new(200, &fields);
-    assert_eq!(response.consider(&http(), &asks("")).unwrap().lifetime_ms, seconds(60));
+    assert_eq!(response.consider(&http(), &request_with("")).unwrap().lifetime_ms, seconds(60));
     assert_eq!(text(&response.stored(&http())), fields);
 }
 
 /// RFC 8941 section 4.2.2. Of a key that comes twice the last value counts; lines are joined.
 #[test]
 fn the_last_value_of_a_key_counts() {
-    assert_eq!(terms("CDN-Cache-Control: max-age=1, max-age=60\r\n").lifetime_ms, seconds(60));
-    assert_eq!(terms("CDN-Cache-Control: max-age=1\r\nCDN-Cache-Control: max-age=60\r\n").lifetime_ms, seconds(60));
+    assert_eq!(freshness("CDN-Cache-Control: max-age=1, max-age=60\r\n").lifetime_ms, seconds(60));
+    assert_eq!(freshness("CDN-Cache-Control: max-age=1\r\nCDN-Cache-Control: max-age=60\r\n").lifetime_ms, seconds(60));
     assert!(store("CDN-Cache-Control: no-store, max-age=60, no-store=?0\r\n").is_ok());
 }
 

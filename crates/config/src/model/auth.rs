@@ -252,7 +252,7 @@ pub struct RouteAuth {
     /// Any of these; each needs all of its authenticators. Empty: nobody is called who they are.
     pub alternatives: Vec<Vec<AuthId>>,
     /// Bearer tokens are API keys or JSON Web Tokens, by their form.
-    pub tells_bearers_apart: bool,
+    pub separates_bearers: bool,
 }
 
 impl RouteAuth {

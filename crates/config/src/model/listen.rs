@@ -133,7 +133,7 @@ impl ListenerTls {
     }
 
     /// Whether any host requests certificates from its clients.
-    pub fn asks_for_certificates(&self) -> bool {
+    pub fn requests_certificates(&self) -> bool {
         self.options.policies.iter().any(|policy| policy.client_auth.is_some())
     }
 }

@@ -48,7 +48,7 @@ impl Resolver<'_> {
     /// Reports every route whose requests an earlier one takes, and gives HEAD to the routes for GET.
     ///
     /// A route for any method may follow routes with a method: it takes what is left. The other way round it would leave nothing.
-    pub(super) fn tell_apart(&mut self, matchers: &mut [Matcher], routes: &[Planned<'_>]) {
+    pub(super) fn make_unambiguous(&mut self, matchers: &mut [Matcher], routes: &[Planned<'_>]) {
         let all = routes;
         #[expect(
             clippy::mutable_key_type,

@@ -317,8 +317,8 @@ impl Resolver<'_> {
         let has_bearer_key = |raw: &raw::Authenticator| {
             raw.api_key.as_ref().is_some_and(|keys| keys.places.iter().any(|place| place.0 == CredentialPlace::Bearer))
         };
-        let tells_bearers_apart = raws().any(has_bearer_key) && raws().any(|raw| raw.jwt.is_some());
-        RouteAuth { alternatives, tells_bearers_apart }
+        let separates_bearers = raws().any(has_bearer_key) && raws().any(|raw| raw.jwt.is_some());
+        RouteAuth { alternatives, separates_bearers }
     }
 
     /// Authenticators that are needed together write fields side by side: one name has one writer.
@@ -346,9 +346,9 @@ impl Resolver<'_> {
         let Some(raw) = raw else {
             return RouteAllow::default();
         };
-        let asks_identity =
+        let needs_identity =
             !raw.scopes.is_empty() || !raw.claims.is_empty() || raw.consumers.is_some() || raw.tiers.is_some();
-        if asks_identity && auth.is_open() {
+        if needs_identity && auth.is_open() {
             self.problem(raw.origin, "`allow` needs to know who sends a request, and the route has no `auth`");
         }
         for scope in &raw.scopes {

@@ -66,8 +66,8 @@ impl Resolver<'_> {
                 }
                 (None, None) => Serves::Http,
             };
-            let asks = listener.http2 == raw::ClearTextHttp2::PriorKnowledge;
-            if asks && listener.tls.is_some() {
+            let requests = listener.http2 == raw::ClearTextHttp2::PriorKnowledge;
+            if requests && listener.tls.is_some() {
                 self.problem(
                     listener.bind.origin,
                     "`http2: prior_knowledge` is for clear text; over TLS the handshake decides",
@@ -77,7 +77,7 @@ impl Resolver<'_> {
                 name: listener.name.as_ref().map(|name| name.as_str().into()),
                 bind: listener.bind.0.clone(),
                 mode: listener.mode.as_ref().map_or(SOCKET_MODE, |mode| mode.0),
-                takes_prior_knowledge: asks && listener.tls.is_none(),
+                takes_prior_knowledge: requests && listener.tls.is_none(),
                 proxy_protocol: self.received_proxy_protocol(listener),
                 tcp: self.tcp(&listener.tcp),
                 serves,

@@ -63,7 +63,7 @@ impl Resolver<'_> {
         planned.retain(|_| stays.next().unwrap_or(true));
         matchers.retain(|_| kept.next().unwrap_or(true));
         if !self.is_managed() {
-            self.tell_apart(&mut matchers, &planned);
+            self.make_unambiguous(&mut matchers, &planned);
         }
         self.count_methods(&matchers, &planned);
         let names = self.route_names(&matchers, &planned);

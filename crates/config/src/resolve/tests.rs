@@ -298,7 +298,7 @@ fn retries_are_what_the_list_says() {
 }
 
 #[test]
-fn any_number_of_free_ports_may_be_asked_for() {
+fn any_number_of_free_ports_may_be_requested() {
     assert_eq!(
         good(&format!("listen: ['127.0.0.1:0', '127.0.0.1:0']\nupstreams: {{app: {{targets: [http://a]}}}}\n{ROUTE}"))
             .listen

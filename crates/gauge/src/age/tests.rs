@@ -1,7 +1,7 @@
 use super::{Metrics, as_coded, paper_endpoint};
 
-fn close(ours: f64, theirs: f64) {
-    assert!((ours - theirs).abs() <= theirs.abs() * 1e-9 + 1e-9, "{ours} is not {theirs}");
+fn close(own: f64, other: f64) {
+    assert!((own - other).abs() <= other.abs() * 1e-9 + 1e-9, "{own} is not {other}");
 }
 
 /// The worked example of the paper: minimum response times 412, 334 and 587 ms for Kong, KrakenD and Tyk.

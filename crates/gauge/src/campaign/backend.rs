@@ -121,7 +121,7 @@ impl Backends {
     pub(super) fn fresh(&mut self, there: &mut dyn Deployer) -> Result<(), CampaignError> {
         for one in self.list.iter_mut().rev() {
             let ended = one.running.is_some_and(|handle| !there.is_running(handle));
-            if (one.backend.restart == Restart::Turn || one.stale || ended)
+            if (one.backend.restart == Restart::System || one.stale || ended)
                 && let Some(handle) = one.running.take()
             {
                 there.stop(handle, STOP);

@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 
 use serde_json::Value;
 
-use super::lane::{self, Lane};
+use super::addressed::{self, Addressed};
 use super::start::Running;
 use super::{Campaign, CampaignError};
 use crate::foreign;
 use crate::load::workload::Operation;
-use crate::load::{Answer, Exchange, Prepared};
+use crate::load::{Exchange, Fetched, Prepared};
 use crate::plan;
 use crate::profile::Clients;
 use crate::results::{Conformance, Difference};
@@ -24,8 +24,12 @@ const UNKNOWN: &str = "/gauge-asks-for-a-path-that-nobody-has";
 #[derive(Debug, Default)]
 pub(super) struct Expected(Vec<Vec<Exchange>>);
 
-fn exchanges(campaign: &Campaign<'_>, workload: &plan::Workload, lane: &Lane) -> Result<Vec<Exchange>, CampaignError> {
-    let request = lane::for_conformance(workload, lane, &campaign.generate.made);
+fn exchanges(
+    campaign: &Campaign<'_>,
+    workload: &plan::Workload,
+    addressed: &Addressed,
+) -> Result<Vec<Exchange>, CampaignError> {
+    let request = addressed::for_conformance(workload, addressed, &campaign.generate.made);
     let prepared = Prepared::new(&request).map_err(|error| CampaignError::Backend(error.to_string()))?;
     Ok(prepared.once())
 }
@@ -35,11 +39,11 @@ pub(super) fn expected(campaign: &mut Campaign<'_>) -> Result<Expected, Campaign
     campaign.backends.new_round();
     campaign.backends.fresh(campaign.there.upstream())?;
     let origins = campaign.backends.for_generator(campaign.there.upstream())?;
-    let lane = Lane::Direct(origins, Box::new(campaign.plan.profile.baseline()));
+    let addressed = Addressed::Direct(origins, Box::new(campaign.plan.profile.baseline()));
     let mut all = Vec::new();
     for workload in &campaign.plan.workloads {
-        let answers = exchanges(campaign, workload, &lane)?;
-        if let Some(exchange) = answers.iter().find(|exchange| !exchange.expected) {
+        let responses = exchanges(campaign, workload, &addressed)?;
+        if let Some(exchange) = responses.iter().find(|exchange| !exchange.expected) {
             let what = outcome(exchange);
             let ended = campaign.backends.ended(campaign.there.upstream()).map(|ended| format!("\n{ended}"));
             return Err(CampaignError::Backend(format!(
@@ -50,7 +54,7 @@ pub(super) fn expected(campaign: &mut Campaign<'_>) -> Result<Expected, Campaign
                 ended.unwrap_or_default()
             )));
         }
-        all.push(answers);
+        all.push(responses);
     }
     Ok(Expected(all))
 }
@@ -75,12 +79,12 @@ pub(super) fn compare(
 ) -> Result<Conformance, CampaignError> {
     let required = &campaign.plan.conformance;
     let mut differences = Vec::new();
-    for (workload, theirs) in campaign.plan.workloads.iter().zip(&expected.0) {
-        let ours = exchanges(campaign, workload, &running.lane)?;
-        for (theirs, ours) in theirs.iter().zip(&ours) {
-            let list = if theirs.setup { &workload.setup } else { &workload.operations };
-            let planned = list.iter().find(|planned| planned.operation.id == theirs.operation);
-            let described = planned.map_or(theirs.operation.as_str(), |planned| planned.described.as_str());
+    for (workload, baseline) in campaign.plan.workloads.iter().zip(&expected.0) {
+        let own = exchanges(campaign, workload, &running.addressed)?;
+        for (baseline, own) in baseline.iter().zip(&own) {
+            let list = if baseline.setup { &workload.setup } else { &workload.operations };
+            let planned = list.iter().find(|planned| planned.operation.id == baseline.operation);
+            let described = planned.map_or(baseline.operation.as_str(), |planned| planned.described.as_str());
             let differs: Vec<&str> = ["*", described]
                 .iter()
                 .filter_map(|key| required.differs.get(*key))
@@ -88,26 +92,26 @@ pub(super) fn compare(
                 .map(String::as_str)
                 .collect();
             let forwarded = required.forwarded.as_ref().filter(|forwarded| forwarded.operation == described);
-            let mut found = Found { operation: &theirs.operation, differences: &mut differences };
-            match (&theirs.answer, &ours.answer) {
-                (Ok(theirs), Ok(ours)) => {
+            let mut found = Found { operation: &baseline.operation, differences: &mut differences };
+            match (&baseline.response, &own.response) {
+                (Ok(baseline), Ok(own)) => {
                     let echoed: Vec<&str> =
                         forwarded.iter().flat_map(|forwarded| forwarded.headers.values()).map(String::as_str).collect();
                     let ignored: Vec<&str> = differs.iter().copied().chain(echoed).collect();
-                    found.answers(theirs, ours, &required.headers, &ignored);
+                    found.responses(baseline, own, &required.headers, &ignored);
                     if let Some(forwarded) = forwarded {
-                        found.forwarded(ours, forwarded);
+                        found.forwarded(own, forwarded);
                     }
                 }
-                (Ok(theirs), Err(error)) => {
-                    found.add("status", &theirs.status.to_string(), &format!("no response: {error}"));
+                (Ok(baseline), Err(error)) => {
+                    found.add("status", &baseline.status.to_string(), &format!("no response: {error}"));
                 }
                 (Err(_), _) => {}
             }
         }
     }
     if required.unknown_path
-        && let Lane::Gateway(address, clients) = &running.lane
+        && let Addressed::Gateway(address, clients) = &running.addressed
     {
         let (wanted, found) = ("a status from 400 to 499", unknown_path(*address, clients));
         if !matches!(found, Ok(400..=499)) {
@@ -124,7 +128,7 @@ fn unknown_path(gateway: SocketAddr, clients: &Clients) -> Result<u16, String> {
     let workload = clients.single(operation, std::time::Duration::from_secs(10));
     let prepared = Prepared::new(&workload).map_err(|error| error.to_string())?;
     let exchange = prepared.once().pop().ok_or("no request was sent")?;
-    exchange.answer.map(|answer| answer.status)
+    exchange.response.map(|response| response.status)
 }
 
 /// Collects what differs in an operation.
@@ -147,24 +151,24 @@ impl Found<'_> {
         }
     }
 
-    fn answers(&mut self, theirs: &Answer, ours: &Answer, headers: &[String], differs: &[&str]) {
-        if theirs.status != ours.status {
-            let found = format!("{} ({})", ours.status, shown(&ours.body));
-            self.add("status", &theirs.status.to_string(), &found);
+    fn responses(&mut self, baseline: &Fetched, own: &Fetched, headers: &[String], differs: &[&str]) {
+        if baseline.status != own.status {
+            let found = format!("{} ({})", own.status, shown(&own.body));
+            self.add("status", &baseline.status.to_string(), &found);
             // The body of another status is another one.
             return;
         }
         for name in headers {
-            let (expected, found) = (theirs.header(name), ours.header(name));
+            let (expected, found) = (baseline.header(name), own.header(name));
             if expected.is_some() && !same_value(expected, found) {
                 self.add(&format!("header {name}"), expected.unwrap_or_default(), found.unwrap_or("absent"));
             }
         }
         let json = |body: &[u8]| serde_json::from_slice::<Value>(body).ok();
-        match (json(&theirs.body), json(&ours.body)) {
-            (Some(theirs), Some(ours)) => {
+        match (json(&baseline.body), json(&own.body)) {
+            (Some(baseline), Some(own)) => {
                 let mut list = Vec::new();
-                walk("", Some(&theirs), Some(&ours), differs, &mut list);
+                walk("", Some(&baseline), Some(&own), differs, &mut list);
                 for (pointer, expected, found) in list.iter().take(LISTED) {
                     let pointer = if pointer.is_empty() { "/" } else { pointer };
                     self.add(&format!("body {pointer}"), expected, found);
@@ -173,13 +177,13 @@ impl Found<'_> {
                     self.add("body", "the same", &format!("{} more values differ", list.len() - LISTED));
                 }
             }
-            _ if theirs.body != ours.body => self.add("body", &shown(&theirs.body), &shown(&ours.body)),
+            _ if baseline.body != own.body => self.add("body", &shown(&baseline.body), &shown(&own.body)),
             _ => {}
         }
     }
 
-    fn forwarded(&mut self, ours: &Answer, forwarded: &plan::Forwarded) {
-        let body: Option<Value> = serde_json::from_slice(&ours.body).ok();
+    fn forwarded(&mut self, own: &Fetched, forwarded: &plan::Forwarded) {
+        let body: Option<Value> = serde_json::from_slice(&own.body).ok();
         for (header, pointer) in &forwarded.headers {
             let found = body.as_ref().and_then(|body| body.pointer(pointer));
             if found.is_none_or(|value| value.is_null() || value.as_str() == Some("")) {
@@ -199,32 +203,32 @@ fn same_value(left: Option<&str>, right: Option<&str>) -> bool {
 /// out changes the response.
 fn walk(
     at: &str,
-    theirs: Option<&Value>,
-    ours: Option<&Value>,
+    baseline: Option<&Value>,
+    own: Option<&Value>,
     differs: &[&str],
     list: &mut Vec<(String, String, String)>,
 ) {
     if differs.iter().any(|pointer| covers(pointer, at)) {
         return;
     }
-    match (theirs, ours) {
-        (Some(Value::Object(theirs)), Some(Value::Object(ours))) => {
-            let more = ours.keys().filter(|name| !theirs.contains_key(*name));
-            for name in theirs.keys().chain(more) {
+    match (baseline, own) {
+        (Some(Value::Object(baseline)), Some(Value::Object(own))) => {
+            let more = own.keys().filter(|name| !baseline.contains_key(*name));
+            for name in baseline.keys().chain(more) {
                 let at = format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"));
-                walk(&at, theirs.get(name), ours.get(name), differs, list);
+                walk(&at, baseline.get(name), own.get(name), differs, list);
             }
         }
-        (Some(Value::Array(theirs)), Some(Value::Array(ours))) if theirs.len() == ours.len() => {
-            for (index, (theirs, ours)) in theirs.iter().zip(ours).enumerate() {
-                walk(&format!("{at}/{index}"), Some(theirs), Some(ours), differs, list);
+        (Some(Value::Array(baseline)), Some(Value::Array(own))) if baseline.len() == own.len() => {
+            for (index, (baseline, own)) in baseline.iter().zip(own).enumerate() {
+                walk(&format!("{at}/{index}"), Some(baseline), Some(own), differs, list);
             }
         }
-        _ if theirs != ours => {
+        _ if baseline != own => {
             let text = |value: Option<&Value>| {
                 value.map_or_else(|| "absent".to_owned(), |value| shown(value.to_string().as_bytes()))
             };
-            list.push((at.to_owned(), text(theirs), text(ours)));
+            list.push((at.to_owned(), text(baseline), text(own)));
         }
         _ => {}
     }
@@ -244,13 +248,13 @@ fn covers(pointer: &str, at: &str) -> bool {
 
 /// What became of a request, in words.
 pub(super) fn outcome(exchange: &Exchange) -> String {
-    match &exchange.answer {
-        Ok(answer) => {
-            let status = match answer.header("grpc-status") {
+    match &exchange.response {
+        Ok(response) => {
+            let status = match response.header("grpc-status") {
                 Some(code) => format!("gRPC status {}", foreign::shown(code)),
-                None => answer.status.to_string(),
+                None => response.status.to_string(),
             };
-            let said = answer.header("grpc-message").map_or_else(|| shown(&answer.body), foreign::shown);
+            let said = response.header("grpc-message").map_or_else(|| shown(&response.body), foreign::shown);
             format!("responded with {status} ({said})")
         }
         Err(error) => format!("sent no response: {}", foreign::shown(error)),

@@ -42,10 +42,10 @@ pub enum Event {
         /// Its rounds.
         rounds: u32,
     },
-    /// So many turns (one system in one round) are planned and done.
+    /// So many rounds of systems (one system in one round) are planned and done.
     Planned {
         /// All.
-        turns: usize,
+        runs: usize,
         /// Of them.
         done: usize,
     },
@@ -150,9 +150,9 @@ impl Events {
         })
     }
 
-    /// So many turns are planned and done.
-    pub fn planned(&mut self, turns: usize, done: usize) -> io::Result<()> {
-        self.write(Event::Planned { turns, done })
+    /// So many rounds of systems are planned and done.
+    pub fn planned(&mut self, runs: usize, done: usize) -> io::Result<()> {
+        self.write(Event::Planned { runs, done })
     }
 
     /// A step outside of trials.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender as Sending, channel};
 use std::time::{Duration, Instant};
 
+use super::addressed::{self, Made};
 use super::fleet::GeneratorAt;
-use super::lane::{self, Made};
 use super::progress::{LoadMoment, Moment};
 use super::start::Running;
 use super::{Campaign, CampaignError, Store, share};
@@ -155,7 +155,7 @@ fn follow(number: usize, stdout: std::process::ChildStdout, to: Sending<Line>) {
 /// a request may take.
 fn limit(request: &workload::Workload) -> Duration {
     let waits = request.timeout * (1 + request.setup.len() as u32);
-    lane::planned_duration(&request.load, true).map_or(LONGEST, |planned| planned + waits + SLACK)
+    addressed::planned_duration(&request.load, true).map_or(LONGEST, |planned| planned + waits + SLACK)
 }
 
 impl Campaign<'_> {
@@ -172,15 +172,15 @@ impl Campaign<'_> {
         self.before_each(workload, running)?;
         let made = &self.generate.made;
         let (sender, own) = (&workload.generator, workload.generator == Sender::Gauge);
-        if !own && let Some(mut warmup) = lane::warmup_only(workload, &running.lane, made, load) {
+        if !own && let Some(mut warmup) = addressed::warmup_only(workload, &running.addressed, made, load) {
             warmup.seed = seed(round, workload);
             self.generate_once(&format!("{id}-warmup"), &Sender::Gauge, workload.threads, &warmup, running)?;
         }
         let made = &self.generate.made;
         let request = if own {
-            lane::measured(workload, &running.lane, made, load)
+            addressed::measured(workload, &running.addressed, made, load)
         } else {
-            lane::plain(workload, &running.lane, made, load)
+            addressed::plain(workload, &running.addressed, made, load)
         };
         let mut request = request;
         request.seed = seed(round, workload);
@@ -477,7 +477,7 @@ fn report_of(name: &str, code: Option<i32>, said: &str, text: Result<String, Dep
 fn times(load: LoadMoment, count: usize) -> LoadMoment {
     let times = count as u64;
     LoadMoment {
-        answered: load.answered * times,
+        responses: load.responses * times,
         errors: load.errors * times,
         dropped: load.dropped * times,
         rate: load.rate * count as f64,

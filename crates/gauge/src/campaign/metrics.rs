@@ -38,7 +38,7 @@ struct State {
     systems: Vec<String>,
     workloads: Vec<WorkloadPlan>,
     rounds: u32,
-    turns: (usize, usize),
+    runs: (usize, usize),
     counts: BTreeMap<Key, Counts>,
     errors: BTreeMap<(Key, &'static str), u64>,
     trials: BTreeMap<(String, &'static str), u64>,
@@ -48,7 +48,7 @@ struct State {
 /// Responses, errors and dropped requests.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
-    answered: u64,
+    responses: u64,
     failed: u64,
     dropped: u64,
 }
@@ -108,9 +108,9 @@ impl RunMetrics {
         });
     }
 
-    /// So many turns are planned and done.
-    pub fn planned(&self, turns: usize, done: usize) {
-        self.with(|state| state.turns = (turns, done));
+    /// So many rounds of systems are planned and done.
+    pub fn planned(&self, runs: usize, done: usize) {
+        self.with(|state| state.runs = (runs, done));
     }
 
     /// A trial is in another state.
@@ -171,12 +171,12 @@ impl State {
             self.running.get_or_insert_with(|| Running { id: moment.trial.clone(), key, ..Running::default() });
         running.moment = moment.clone();
         let Some(load) = &moment.load else { return };
-        let now = Counts { answered: load.answered, failed: load.errors, dropped: load.dropped };
+        let now = Counts { responses: load.responses, failed: load.errors, dropped: load.dropped };
         // A generator that counts from the beginning is another one: a trial was repeated, or a search goes on.
-        let before = if now.answered < running.seen.answered { Counts::default() } else { running.seen };
+        let before = if now.responses < running.seen.responses { Counts::default() } else { running.seen };
         running.seen = now;
         let counts = self.counts.entry(running.key.clone()).or_default();
-        counts.answered += now.answered.saturating_sub(before.answered);
+        counts.responses += now.responses.saturating_sub(before.responses);
         counts.failed += now.failed.saturating_sub(before.failed);
         counts.dropped += now.dropped.saturating_sub(before.dropped);
     }
@@ -202,16 +202,20 @@ impl State {
             page.sample("gauge_campaign_info", &[("campaign", id), ("name", name), ("version", version)], 1.0);
             page.family("gauge_rounds", "gauge", "Rounds that are planned.");
             page.sample("gauge_rounds", &[], f64::from(self.rounds));
-            page.family("gauge_turns", "gauge", "Turns (one system in one round) that are planned.");
-            page.sample("gauge_turns", &[], self.turns.0 as f64);
-            page.family("gauge_turns_done", "gauge", "Turns that are done.");
-            page.sample("gauge_turns_done", &[], self.turns.1 as f64);
+            page.family(
+                "gauge_system_rounds",
+                "gauge",
+                "Rounds of systems (one system in one round) that are planned.",
+            );
+            page.sample("gauge_system_rounds", &[], self.runs.0 as f64);
+            page.family("gauge_system_rounds_done", "gauge", "Rounds of systems that are done.");
+            page.sample("gauge_system_rounds_done", &[], self.runs.1 as f64);
         }
         for (name, help, of) in [
             (
                 "gauge_responses_total",
                 "Complete responses, warm-up included.",
-                (|counts| counts.answered) as fn(&Counts) -> u64,
+                (|counts| counts.responses) as fn(&Counts) -> u64,
             ),
             ("gauge_failures_total", "Requests that went wrong, of any kind, warm-up included.", |counts| {
                 counts.failed
@@ -335,7 +339,7 @@ fn kinds(errors: &Errors) -> impl Iterator<Item = (&'static str, u64)> {
         ("reset", errors.reset),
         ("timeout", errors.timeout),
         ("status", errors.status),
-        ("bad_reply", errors.bad_reply),
+        ("invalid_response", errors.invalid_response),
         ("tls", errors.tls),
         ("closed", errors.closed),
         ("unsent", errors.unsent),

@@ -4,6 +4,7 @@
 //! workload runs in order, and both are stopped. Turns are what a campaign goes on from after it was killed: a finished one is kept, one that was
 //! cut short is done again from its beginning, since its workloads may build on each other.
 
+mod addressed;
 mod backend;
 mod certificate;
 mod conformance;
@@ -13,7 +14,6 @@ mod fleet;
 mod generate;
 mod id;
 mod inputs;
-mod lane;
 mod life;
 pub mod metrics;
 mod probe;
@@ -25,7 +25,7 @@ mod service;
 mod share;
 mod start;
 mod store;
-mod turn;
+mod system_round;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -43,7 +43,7 @@ use certificate::Certificate;
 use fleet::{Opened, There};
 use generate::Generate;
 use progress::Progress;
-use turn::Repeated;
+use system_round::Repeated;
 
 use crate::results::{
     self, ConfigurationFile, Conformance, Results, Role, SystemState, Trial, TrialState, WorkloadPlan,
@@ -95,8 +95,8 @@ pub enum CampaignError {
     Stopped,
 }
 
-/// How often a trial is repeated when the machine or the generator did not meet its conditions; and no campaign repeats in more than half as many turns as
-/// it has.
+/// How often a trial is repeated when the machine or the generator did not meet its conditions. At most half of the rounds of a campaign's
+/// systems are repeated.
 const REPEATS: usize = 2;
 
 /// Milliseconds since 1970.
@@ -210,10 +210,10 @@ fn begin(plan: &Plan, options: &Options, environment: results::Environment) -> R
         name: workload.name.clone(),
         operations: workload.operations.iter().map(|planned| planned.operation.id.clone()).collect(),
         generator: workload.generator.name().to_owned(),
-        load: lane::describe(&workload.load),
+        load: addressed::describe(&workload.load),
         weight: workload.weight,
-        planned: results::Planned { allowed_rate: allowed(workload), ..lane::figures(&workload.load) },
-        phases: lane::phases(&workload.load),
+        planned: results::Planned { allowed_rate: allowed(workload), ..addressed::figures(&workload.load) },
+        phases: addressed::phases(&workload.load),
         payload: workload.payload(),
         mode: workload.mode.map(str::to_owned),
         treatment: workload.treatment.clone(),
@@ -273,7 +273,7 @@ impl Campaign<'_> {
                 self.backends.new_round();
                 last = *round;
             }
-            self.turn(*round, *place, system, &Repeated::new())?;
+            self.system_round(*round, *place, system, &Repeated::new())?;
             let mut reasons = Repeated::new();
             loop {
                 let repeated = self.to_repeat(*round, system, &mut reasons);
@@ -285,10 +285,10 @@ impl Campaign<'_> {
                     let (workload, why) = (&self.plan.workloads[*index].name, why.last().map_or("", String::as_str));
                     self.progress.warning(&format!("round {round}, {} under {workload}: repeated, {why}", system.name));
                 }
-                self.turn(*round, *place, system, &repeated)?;
+                self.system_round(*round, *place, system, &repeated)?;
             }
             self.store.campaign(&self.results)?;
-            self.progress.turn_done();
+            self.progress.system_done();
         }
         self.results.ended_unix_ms = Some(unix_ms());
         Ok(())

@@ -29,32 +29,32 @@ pub(super) fn serves_grpc(address: SocketAddr) -> bool {
         ..Operation::get("health", "/grpc.health.v1.Health/Check")
     };
     let workload = Workload::single(operation, Protocol::Http2 { streams: 1 }, TIMEOUT);
-    let answer = Prepared::new(&workload).ok().and_then(|prepared| prepared.once().pop()?.answer.ok());
-    answer.is_some_and(|answer| answer.body == SERVING)
+    let response = Prepared::new(&workload).ok().and_then(|prepared| prepared.once().pop()?.response.ok());
+    response.is_some_and(|response| response.body == SERVING)
 }
 
 /// Whether there is a response, whatever its status, in HTTP/1.1 without TLS or as clients reach it: whether it has to be so, the checks say.
 pub(super) fn responds(address: SocketAddr, clients: &Clients) -> bool {
-    answers(address, "/").is_some() || answers_to(clients, address, "/").is_some()
+    responses(address, "/").is_some() || status_of(clients, address, "/").is_some()
 }
 
 /// Whether `GET path` gets a status, in HTTP/1.1 without TLS or as clients reach it.
 pub(super) fn has_status(address: SocketAddr, path: &str, status: u16, clients: &Clients) -> bool {
-    answers(address, path) == Some(status) || answers_to(clients, address, path) == Some(status)
+    responses(address, path) == Some(status) || status_of(clients, address, path) == Some(status)
 }
 
 /// The status of `GET path` for clients that differ from the plain ones.
-fn answers_to(clients: &Clients, address: SocketAddr, path: &str) -> Option<u16> {
+fn status_of(clients: &Clients, address: SocketAddr, path: &str) -> Option<u16> {
     if *clients == Clients::default() {
         return None;
     }
     let operation = Operation { base: Some(clients.base(address)), ..Operation::get("ready", path) };
     let prepared = Prepared::new(&clients.single(operation, TIMEOUT)).ok()?;
-    Some(prepared.once().pop()?.answer.ok()?.status)
+    Some(prepared.once().pop()?.response.ok()?.status)
 }
 
 /// The status of the response to `GET path`; `None` when there is no response.
-pub(super) fn answers(address: SocketAddr, path: &str) -> Option<u16> {
+pub(super) fn responses(address: SocketAddr, path: &str) -> Option<u16> {
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT).ok()?;
     stream.set_read_timeout(Some(TIMEOUT)).ok()?;
     let path = if path.is_empty() { "/" } else { path };

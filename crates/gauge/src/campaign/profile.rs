@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use super::start::InFront;
-use super::{Campaign, CampaignError, lane, probe, start};
+use super::{Campaign, CampaignError, addressed, probe, start};
 use crate::deploy::{Handle, Spec};
 use crate::gateway::{Signal, Stop};
 use crate::load::workload::Operation;
@@ -48,7 +48,7 @@ impl ProbeUpstream {
 
     fn wait(&self, campaign: &mut Campaign<'_>) -> Result<(), String> {
         let deadline = Instant::now() + START;
-        while probe::answers(self.address, "/").is_none() {
+        while probe::responses(self.address, "/").is_none() {
             if Instant::now() > deadline || !campaign.there.is_running(self.handle) {
                 let said = campaign.there.log_tail(self.handle);
                 self.stop(campaign);
@@ -107,12 +107,12 @@ impl Campaign<'_> {
             | start::Started::Ended(_, why)
             | start::Started::NoPort(why) => return Ok(Err(why)),
         };
-        let mut operations = self.operations(&running.lane);
+        let mut operations = self.operations(&running.addressed);
         // One that changes nothing, if there is one.
         let safe = operations.iter().position(|operation| operation.method == "GET").unwrap_or(0);
         let upload = operations.iter().find(|operation| operation.body.is_some()).cloned();
-        let found = match &running.lane {
-            lane::Lane::Gateway(address, clients) if !operations.is_empty() => {
+        let found = match &running.addressed {
+            addressed::Addressed::Gateway(address, clients) if !operations.is_empty() => {
                 let operation = operations.swap_remove(safe);
                 let (gateway, upstream) = (*address, upstream.address);
                 let clients = clients.as_ref().clone();
@@ -126,8 +126,8 @@ impl Campaign<'_> {
     }
 
     /// The operations of all workloads, each with one value for each param.
-    pub(super) fn operations(&self, lane: &lane::Lane) -> Vec<Operation> {
-        let of = |workload| lane::for_conformance(workload, lane, &self.generate.made).operations;
+    pub(super) fn operations(&self, addressed: &addressed::Addressed) -> Vec<Operation> {
+        let of = |workload| addressed::for_conformance(workload, addressed, &self.generate.made).operations;
         self.plan.workloads.iter().flat_map(of).collect()
     }
 }

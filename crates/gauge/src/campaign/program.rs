@@ -103,12 +103,12 @@ impl Placed {
         operation.base = Some(format!("http://{}", address(&url, there)?));
         let request = workload::Workload::single(operation, workload::Protocol::Http1, READ);
         let prepared = Prepared::new(&request).map_err(|error| error.to_string())?;
-        let answer = prepared.once().pop().ok_or("nothing was sent")?.answer;
-        let answer = answer.map_err(|error| format!("{text}: {error}"))?;
-        if answer.status != 200 {
-            return Err(format!("{text}: status {}", answer.status));
+        let response = prepared.once().pop().ok_or("nothing was sent")?.response;
+        let response = response.map_err(|error| format!("{text}: {error}"))?;
+        if response.status != 200 {
+            return Err(format!("{text}: status {}", response.status));
         }
-        serde_json::from_slice(&answer.body).map_err(|error| format!("{text}: {error}"))
+        serde_json::from_slice(&response.body).map_err(|error| format!("{text}: {error}"))
     }
 
     /// A text with what its braces stand for; its own ports go before those of backends.
@@ -168,7 +168,7 @@ impl Placed {
         let ports: Vec<u16> = self.ports.values().copied().collect();
         let mut wrong = None;
         let trouble = wait(there, handle, |there| {
-            let any = |port: &u16| there.reach(*port).is_ok_and(|address| probe::answers(address, "/").is_some());
+            let any = |port: &u16| there.reach(*port).is_ok_and(|address| probe::responses(address, "/").is_some());
             if probes.is_empty() {
                 return ports.iter().all(any);
             }
@@ -242,7 +242,7 @@ fn is_ready(ready: &Ready, there: &mut dyn Deployer) -> Result<bool, String> {
     match ready {
         Ready::Http(url) => {
             let url = Url::parse(url).map_err(|error| error.to_string())?;
-            let status = probe::answers(address(&url, there)?, &url.path);
+            let status = probe::responses(address(&url, there)?, &url.path);
             Ok(status.is_some_and(|status| (200..300).contains(&status)))
         }
         Ready::Tcp(text) | Ready::Grpc(text) => {

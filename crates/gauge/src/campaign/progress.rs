@@ -32,10 +32,10 @@ pub struct LoadMoment {
     #[serde(default)]
     pub phase: Option<String>,
     /// Responses, errors and dropped requests since the generator began.
-    pub answered: u64,
-    /// See `answered`.
+    pub responses: u64,
+    /// See `responses`.
     pub errors: u64,
-    /// See `answered`.
+    /// See `responses`.
     pub dropped: u64,
     /// Responses per second since the moment before.
     pub rate: f64,
@@ -77,9 +77,9 @@ pub trait Progress {
         let _ = results;
     }
 
-    /// So many turns (one system in one round) are planned, and so many are done already.
-    fn planned(&mut self, turns: usize, done: usize) {
-        let _ = (turns, done);
+    /// So many rounds of systems (one system in one round) are planned, and so many are done already.
+    fn planned(&mut self, runs: usize, done: usize) {
+        let _ = (runs, done);
     }
 
     /// A command runs that makes a program.
@@ -123,5 +123,5 @@ pub trait Progress {
     }
 
     /// The trials of a system in a round are done.
-    fn turn_done(&mut self) {}
+    fn system_done(&mut self) {}
 }

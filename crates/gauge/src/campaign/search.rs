@@ -162,7 +162,7 @@ pub(super) fn search(
 ) -> Result<Search, CampaignError> {
     let mut found = nothing(round, system, workload);
     let mut bisection = Bisection::new(plan.from, plan.to, plan.precision);
-    let name = super::turn::id(round, system, workload);
+    let name = super::system_round::id(round, system, workload);
     loop {
         let step = bisection.next();
         let (rate, confirmation) = match step {
@@ -254,9 +254,9 @@ fn point(
             continue;
         }
         let cpu = observed.system.as_ref().and_then(verdict::cpu_s);
-        let answered = report.total.requests.answered.filter(|answered| *answered > 0);
+        let responses = report.total.requests.responses.filter(|responses| *responses > 0);
         let met = invalid.is_none() && of(Effect::Failure).is_none() && meets(&plan.slo, &report.total);
-        let cpu_per_request_s = cpu.zip(answered).map(|(cpu, answered)| cpu / answered as f64);
+        let cpu_per_request_s = cpu.zip(responses).map(|(cpu, responses)| cpu / responses as f64);
         return Ok(Point { rate, met, confirmation, invalid, report, cpu_per_request_s });
     }
 }

@@ -6,7 +6,7 @@ use super::conformance;
 use super::generate::Failure;
 use super::program::Placed;
 use super::start::Running;
-use super::{Campaign, CampaignError, lane};
+use super::{Campaign, CampaignError, addressed};
 use crate::load::{PrepareError, Prepared};
 use crate::plan::{Step, Workload};
 use crate::results::{Conformance, Difference};
@@ -48,7 +48,7 @@ impl Campaign<'_> {
     }
 
     fn send_step(&self, workload: &Workload, running: &Running, id: &str) -> Result<(), Failure> {
-        let mut request = lane::for_conformance(workload, &running.lane, &self.generate.made);
+        let mut request = addressed::for_conformance(workload, &running.addressed, &self.generate.made);
         let mut described = workload.operations.iter().map(|planned| planned.described == id);
         request.operations.retain(|_| described.next() == Some(true));
         request.operations.truncate(1);
@@ -80,7 +80,7 @@ impl Campaign<'_> {
                 Err(Failure::Stopped) => return Err(CampaignError::Stopped),
                 Err(Failure::Campaign(error)) => return Err(error),
             }
-            let request = lane::for_conformance(workload, &running.lane, &self.generate.made);
+            let request = addressed::for_conformance(workload, &running.addressed, &self.generate.made);
             let prepared = match Prepared::new(&request) {
                 Ok(prepared) => prepared,
                 Err(error) => {

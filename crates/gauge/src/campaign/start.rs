@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use super::addressed::Addressed;
 use super::backend::Backends;
 use super::certificate::Certificate;
-use super::lane::Lane;
 use super::program::{self, Placed, Trouble};
 use super::{Campaign, CampaignError, probe};
 use crate::deploy::{Deployer, Handle, Spec};
@@ -33,7 +33,7 @@ pub(super) struct Configured {
 pub(super) struct Running {
     /// `None` for the baseline.
     pub(super) handle: Option<(Handle, Stop)>,
-    pub(super) lane: Lane,
+    pub(super) addressed: Addressed,
     /// Where a gateway runs.
     pub(super) place: Option<Place>,
     pub(super) signals: Signals,
@@ -42,8 +42,8 @@ pub(super) struct Running {
 }
 
 impl Running {
-    fn of(lane: Lane) -> Self {
-        Running { handle: None, lane, place: None, signals: Signals::default(), service: None }
+    fn of(addressed: Addressed) -> Self {
+        Running { handle: None, addressed, place: None, signals: Signals::default(), service: None }
     }
 }
 
@@ -89,8 +89,8 @@ pub(super) fn start_before(
         SystemKind::Service(service) => return start_service(campaign, system, service),
         SystemKind::Direct => {
             let origins = campaign.backends.for_generator(campaign.there.upstream())?;
-            let lane = Lane::Direct(origins, Box::new(campaign.plan.profile.baseline()));
-            return Ok(Started::Runs(Configured::default(), Running::of(lane)));
+            let addressed = Addressed::Direct(origins, Box::new(campaign.plan.profile.baseline()));
+            return Ok(Started::Runs(Configured::default(), Running::of(addressed)));
         }
     };
     // A port that was free a moment ago may be taken meanwhile, by a connection of anybody's: that is not the gateway's fault. Whatever else ends a
@@ -141,14 +141,14 @@ fn start_service(campaign: &mut Campaign<'_>, system: &System, service: &Program
         match started {
             Ok(handle) => {
                 let origins = placed.for_generator(there)?;
-                let lane = match &service.grpc {
-                    Some(calls) => Lane::Grpc(origins, calls.clone()),
-                    None => Lane::Direct(origins, Box::default()),
+                let addressed = match &service.grpc {
+                    Some(calls) => Addressed::Grpc(origins, calls.clone()),
+                    None => Addressed::Direct(origins, Box::default()),
                 };
                 let handle = Some((handle, program::STOP));
                 return Ok(Started::Runs(
                     configured,
-                    Running { handle, service: Some(Box::new(placed)), ..Running::of(lane) },
+                    Running { handle, service: Some(Box::new(placed)), ..Running::of(addressed) },
                 ));
             }
             Err(Trouble::Ended(why)) if port_was_taken(&why) => said = why,
@@ -240,7 +240,7 @@ fn start_gateway(
                 handle: Some((handle, adapter.stop())),
                 place: Some(place),
                 signals: adapter.signals(),
-                ..Running::of(Lane::Gateway(there.reach(*port)?, Box::new(clients)))
+                ..Running::of(Addressed::Gateway(there.reach(*port)?, Box::new(clients)))
             };
             Ok(Started::Runs(configured, running))
         }

@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use serde_json::json;
 use tokio::net::TcpStream;
 
-use super::answer::TEXT;
+use super::respond::TEXT;
 use super::{MOST, Served, probe};
 use crate::load::engine::http2::send;
 
@@ -39,7 +39,7 @@ pub(crate) fn frame(message: &[u8]) -> Vec<u8> {
 }
 
 /// A connection, call beside call.
-pub(super) async fn converse(stream: TcpStream, served: Rc<Served>) -> io::Result<()> {
+pub(super) async fn serve_connection(stream: TcpStream, served: Rc<Served>) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut builder = h2::server::Builder::new();
     builder.initial_window_size(WINDOW).initial_connection_window_size(4 * WINDOW).max_concurrent_streams(STREAMS);
@@ -48,14 +48,14 @@ pub(super) async fn converse(stream: TcpStream, served: Rc<Served>) -> io::Resul
         let (request, respond) = call.map_err(io::Error::other)?;
         let served = Rc::clone(&served);
         // A client that cancels a call is no failure of this server.
-        tokio::task::spawn_local(async move { drop(answer_call(request, respond, &served).await) });
+        tokio::task::spawn_local(async move { drop(serve_call(request, respond, &served).await) });
     }
     Ok(())
 }
 
 /// What a call ends with.
 #[derive(Debug, Default)]
-struct Reply {
+struct GrpcResponse {
     message: Option<Vec<u8>>,
     status: String,
     /// Percent-encoded.
@@ -64,13 +64,13 @@ struct Reply {
     trailers: Vec<(String, String)>,
 }
 
-impl Reply {
+impl GrpcResponse {
     fn message(message: Vec<u8>) -> Self {
-        Reply { message: Some(message), status: "0".to_owned(), ..Reply::default() }
+        GrpcResponse { message: Some(message), status: "0".to_owned(), ..GrpcResponse::default() }
     }
 
     fn status(status: &str) -> Self {
-        Reply { status: status.to_owned(), ..Reply::default() }
+        GrpcResponse { status: status.to_owned(), ..GrpcResponse::default() }
     }
 
     fn ending(&self) -> HeaderMap {
@@ -86,13 +86,13 @@ fn fields<'f>(list: impl Iterator<Item = (&'f str, &'f str)>) -> HeaderMap {
     list.filter_map(field).collect()
 }
 
-async fn answer_call(
+async fn serve_call(
     request: http::Request<h2::RecvStream>,
     mut respond: h2::server::SendResponse<Bytes>,
     served: &Served,
 ) -> Result<(), h2::Error> {
     if !served.probe && streams::is_stream(request.uri().path()) {
-        return streams::answer(request, respond, served).await;
+        return streams::respond(request, respond, served).await;
     }
     let (head, mut stream) = request.into_parts();
     let mut body = Vec::new();
@@ -107,8 +107,8 @@ async fn answer_call(
     }
     served.count(body.len() as u64);
     let path = head.uri.path();
-    let reply = match body.get(5..) {
-        None => Reply::status("3"),
+    let sent = match body.get(5..) {
+        None => GrpcResponse::status("3"),
         Some(message) if served.probe => probed(&head, message),
         Some(message) => method(path, message),
     };
@@ -116,30 +116,32 @@ async fn answer_call(
     *response.headers_mut() = fields(
         [("content-type", "application/grpc")]
             .into_iter()
-            .chain(reply.head.iter().map(|(name, value)| (name.as_str(), value.as_str()))),
+            .chain(sent.head.iter().map(|(name, value)| (name.as_str(), value.as_str()))),
     );
-    let Some(message) = &reply.message else {
-        response.headers_mut().extend(reply.ending());
+    let Some(message) = &sent.message else {
+        response.headers_mut().extend(sent.ending());
         respond.send_response(response, true)?;
         return Ok(());
     };
     let mut stream = respond.send_response(response, false)?;
     send(&mut stream, frame(message).into(), false).await?;
-    stream.send_trailers(reply.ending())
+    stream.send_trailers(sent.ending())
 }
 
 /// The service of the demonstration, and gRPC's own for health (doc/health-checking.md).
-fn method(path: &str, message: &[u8]) -> Reply {
+fn method(path: &str, message: &[u8]) -> GrpcResponse {
     match path {
-        "/grpc.health.v1.Health/Check" => Reply::message(vec![8, 1]),
-        "/gauge.demo.Items/Get" => Reply::message(item(number(message))),
-        "/gauge.demo.Items/Add" => Reply::message(integer(1, message.len() as u64)),
-        _ => Reply { detail: Some("there is no such method".to_owned()), ..Reply::status(UNKNOWN_METHOD) },
+        "/grpc.health.v1.Health/Check" => GrpcResponse::message(vec![8, 1]),
+        "/gauge.demo.Items/Get" => GrpcResponse::message(item(number(message))),
+        "/gauge.demo.Items/Add" => GrpcResponse::message(integer(1, message.len() as u64)),
+        _ => {
+            GrpcResponse { detail: Some("there is no such method".to_owned()), ..GrpcResponse::status(UNKNOWN_METHOD) }
+        }
     }
 }
 
 /// What reached the upstream of a check, as its fields want it.
-fn probed(head: &http::request::Parts, message: &[u8]) -> Reply {
+fn probed(head: &http::request::Parts, message: &[u8]) -> GrpcResponse {
     let field = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
     let pairs = |name: &str| -> Vec<(String, String)> {
         let all = field(name).into_iter().flat_map(|all| all.split('|')).filter_map(probe::pair);
@@ -162,7 +164,7 @@ fn probed(head: &http::request::Parts, message: &[u8]) -> Reply {
         Some((status, detail)) => (status.to_owned(), Some(detail.to_owned())),
         None => ("0".to_owned(), None),
     };
-    Reply {
+    GrpcResponse {
         message: field(DO_TRAILERS_ONLY).is_none().then_some(said),
         status,
         detail,

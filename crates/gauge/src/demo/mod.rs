@@ -1,9 +1,9 @@
 //! A small API of our own, so that an evaluation can be tried where nothing else is installed: items, and an echo that shows what reached it.
 //! It costs little, and but for `/slow` it waits for nothing, so what a gateway adds is seen well.
 
-mod answer;
 pub(crate) mod grpc;
 pub(crate) mod probe;
+mod respond;
 pub(crate) mod websocket;
 
 use std::cell::Cell;
@@ -46,16 +46,16 @@ struct Served {
 
 impl Served {
     /// Counts a request whose body had `length` bytes, and appends its response; the events that follow it, if it is a stream.
-    fn answer(&self, request: &answer::Request, length: u64, out: &mut Vec<u8>) -> Option<probe::Events> {
+    fn respond(&self, request: &respond::Request, length: u64, out: &mut Vec<u8>) -> Option<probe::Events> {
         if request.target == COUNTS {
-            answer::finish(request, 200, &[], json!(self.counts.get()).to_string().as_bytes(), out);
+            respond::finish(request, 200, &[], json!(self.counts.get()).to_string().as_bytes(), out);
             return None;
         }
         let number = self.count(length);
         if self.probe {
             probe::write(request, length, number, out)
         } else {
-            answer::write(request, length, self.cache_control.as_deref(), out)
+            respond::write(request, length, self.cache_control.as_deref(), out)
         }
     }
 
@@ -102,16 +102,16 @@ async fn serve_connection(stream: TcpStream, served: Rc<Served>) -> io::Result<(
     loop {
         match stream.peek(&mut first).await? {
             0 => return Ok(()),
-            length if length == first.len() && first == PREFACE => return grpc::converse(stream, served).await,
+            length if length == first.len() && first == PREFACE => return grpc::serve_connection(stream, served).await,
             // A part of it: the rest follows at once.
             length if length < first.len() && first[..length] == PREFACE[..length] => tokio::task::yield_now().await,
-            _ => return converse(stream, &served).await,
+            _ => return serve_http(stream, &served).await,
         }
     }
 }
 
 /// A connection, request after request.
-async fn converse(stream: TcpStream, served: &Served) -> io::Result<()> {
+async fn serve_http(stream: TcpStream, served: &Served) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let (limits, mut scanner, mut head) = (Limits::default(), HeadScanner::new(), RequestHead::default());
     let mut buffer: Vec<u8> = Vec::with_capacity(16 * 1024);
@@ -129,7 +129,7 @@ async fn converse(stream: TcpStream, served: &Served) -> io::Result<()> {
         if let Err(error) = head.parse(&buffer, scanner.skipped(), end, &limits) {
             return refuse(&stream, error.status()).await;
         }
-        let request = answer::Request::of(&head, &buffer, served.probe);
+        let request = respond::Request::of(&head, &buffer, served.probe);
         if request.expects_continue {
             write(&stream, b"HTTP/1.1 100 Continue\r\n\r\n").await?;
         }
@@ -162,9 +162,9 @@ async fn converse(stream: TcpStream, served: &Served) -> io::Result<()> {
         }
         out.clear();
         let events = match websocket::upgrade(&request, head.upgrade, served.probe) {
-            websocket::Upgrade::None => served.answer(&request, length, &mut out),
+            websocket::Upgrade::None => served.respond(&request, length, &mut out),
             websocket::Upgrade::Accepted(accept) => {
-                return websocket::converse(&stream, served, &request, &accept, &mut buffer).await;
+                return websocket::serve_connection(&stream, served, &request, &accept, &mut buffer).await;
             }
             websocket::Upgrade::Refused(status, fields) => {
                 websocket::refuse(&request, status, fields, &mut out);
@@ -189,7 +189,7 @@ async fn converse(stream: TcpStream, served: &Served) -> io::Result<()> {
 
 async fn refuse(stream: &TcpStream, status: u16) -> io::Result<()> {
     let mut out = Vec::new();
-    answer::refusal(status, &mut out);
+    respond::refusal(status, &mut out);
     write(stream, &out).await
 }
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::answer::{Request, finish};
+use super::respond::{Request, finish};
 
 /// Most bytes of a body that is requested.
 const MOST: usize = 256 << 20;

@@ -15,7 +15,7 @@ use std::io;
 use serde_json::json;
 use tokio::net::TcpStream;
 
-use super::answer::{Request, finish};
+use super::respond::{Request, finish};
 use super::{MOST, Served, fill, write};
 use crate::websocket::{self, Decoder, Event, Opcode, Side, handshake};
 
@@ -64,7 +64,7 @@ pub(super) fn refuse(request: &Request, status: u16, fields: &[(&str, &str)], ou
 }
 
 /// Accepts an upgrade, and sends back what comes until one side closes. `buffer` has what came behind the request.
-pub(super) async fn converse(
+pub(super) async fn serve_connection(
     stream: &TcpStream,
     served: &Served,
     request: &Request,

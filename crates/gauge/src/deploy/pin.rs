@@ -13,16 +13,16 @@ pub fn allowed() -> Vec<u32> {
 /// Distributes the processors of a machine: the first ones to the system, and of the rest the first half to the upstreams and the others to
 /// the generator; both share one where only one is left. Nothing is pinned where the system would take all.
 pub fn choose(hardware: &Hardware, allowed: &[u32]) -> Pin {
-    deal(hardware, allowed, |rest| if rest.len() == 1 { (rest, rest) } else { rest.split_at(rest.len() / 2) })
+    assign(hardware, allowed, |rest| if rest.len() == 1 { (rest, rest) } else { rest.split_at(rest.len() / 2) })
 }
 
 /// The same for a system and its upstreams on a machine without the generator.
 pub fn choose_without_generator(hardware: &Hardware, allowed: &[u32]) -> Pin {
-    deal(hardware, allowed, |rest| (rest, &[]))
+    assign(hardware, allowed, |rest| (rest, &[]))
 }
 
 /// What the system does not get is divided between upstreams and generator.
-fn deal(hardware: &Hardware, allowed: &[u32], divide: impl Fn(&[u32]) -> (&[u32], &[u32])) -> Pin {
+fn assign(hardware: &Hardware, allowed: &[u32], divide: impl Fn(&[u32]) -> (&[u32], &[u32])) -> Pin {
     if let Some(pin) = &hardware.pin {
         return pin.clone();
     }

@@ -242,8 +242,8 @@ pub fn end_own() {
 fn end(entry: &Entry) -> bool {
     let leader = u32::try_from(entry.group).ok().and_then(Stat::of);
     // A number is not given again while its group has members: a first process that started at another time is somebody else's.
-    let ours = leader.is_none_or(|stat| stat.start_ticks == entry.start_ticks);
-    let found = ours && (kill_group(entry.group) || !super::cgroup::members(&entry.cgroups).is_empty());
+    let own = leader.is_none_or(|stat| stat.start_ticks == entry.start_ticks);
+    let found = own && (kill_group(entry.group) || !super::cgroup::members(&entry.cgroups).is_empty());
     super::cgroup::kill(&entry.cgroups);
     super::cgroup::remove(&entry.cgroups);
     found

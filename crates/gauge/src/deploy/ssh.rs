@@ -64,12 +64,12 @@ impl Ssh {
         require(&mut shell, &["ps", "setsid", "mktemp", "timeout"])?;
         let parent = config.directory.as_deref().unwrap_or(Path::new("/tmp"));
         let parent = quoted(&parent.to_string_lossy());
-        let made = shell.ask(&format!("mkdir -p {parent} && mktemp -d {parent}/gauge-XXXXXX"))?;
+        let made = shell.exchange(&format!("mkdir -p {parent} && mktemp -d {parent}/gauge-XXXXXX"))?;
         let directory = PathBuf::from(made.trim());
-        shell.ask(&format!("gauge_dir={0}; chmod 755 {0}", quoted(made.trim())))?;
-        let allowed = shell.ask("grep Cpus_allowed_list /proc/self/status")?;
+        shell.exchange(&format!("gauge_dir={0}; chmod 755 {0}", quoted(made.trim())))?;
+        let allowed = shell.exchange("grep Cpus_allowed_list /proc/self/status")?;
         let cpus = remote::cpu_list(allowed.rsplit(':').next().unwrap_or_default());
-        let numbers = shell.ask("getconf CLK_TCK; getconf PAGESIZE")?;
+        let numbers = shell.exchange("getconf CLK_TCK; getconf PAGESIZE")?;
         let mut numbers = numbers.lines().filter_map(|line| line.trim().parse().ok());
         let units = Units { ticks: numbers.next().unwrap_or(100), page: numbers.next().unwrap_or(4096) };
         Ok(Ssh {
@@ -115,7 +115,7 @@ impl Ssh {
     fn copy(&mut self, file: &Path, mode: &str, bytes: &[u8]) -> Result<(), DeployError> {
         let path = quoted(&file.to_string_lossy());
         let folder = file.parent().unwrap_or(Path::new("/"));
-        self.shell.ask(&format!("mkdir -p {}", quoted(&folder.to_string_lossy())))?;
+        self.shell.exchange(&format!("mkdir -p {}", quoted(&folder.to_string_lossy())))?;
         let mut command = self.shell.beside();
         command.arg(format!("cat >{path} && chmod {mode} {path}"));
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -156,13 +156,13 @@ impl Ssh {
         };
         let tenths = grace.as_millis() / 100;
         // A closed connection has ended everything already.
-        let _ = self.shell.ask(&format!("gauge_stop {} {signal} {tenths}", started.pid));
+        let _ = self.shell.exchange(&format!("gauge_stop {} {signal} {tenths}", started.pid));
         if let Some(mut child) = self.piped.remove(&handle) {
             // The connection's own end of it: nothing of it runs any more.
             let _ = child.kill();
             let _ = child.wait();
         }
-        if let Ok(text) = self.shell.ask(&format!("tail -c 1000000 {}", quoted(&started.log.to_string_lossy()))) {
+        if let Ok(text) = self.shell.exchange(&format!("tail -c 1000000 {}", quoted(&started.log.to_string_lossy()))) {
             let log = self.logs.join(format!("{}.log", started.name));
             let file = std::fs::OpenOptions::new().create(true).append(true).open(log);
             // Logs are for people who look for a reason; without one there is still a result.
@@ -174,7 +174,7 @@ impl Ssh {
 /// Programs that must be there.
 fn require(shell: &mut Shell, programs: &[&str]) -> Result<(), DeployError> {
     let missing =
-        shell.ask(&format!("for p in {}; do command -v $p >/dev/null || echo $p; done", programs.join(" ")))?;
+        shell.exchange(&format!("for p in {}; do command -v $p >/dev/null || echo $p; done", programs.join(" ")))?;
     let missing: Vec<&str> = missing.split_whitespace().collect();
     if missing.is_empty() {
         return Ok(());
@@ -221,7 +221,7 @@ impl Deployer for Ssh {
                 .error(format!("{} is not a directory of gauge: it is not emptied", directory.display())));
         }
         let path = quoted(&directory.to_string_lossy());
-        self.shell.ask(&format!("rm -rf {path} && mkdir -p {path}")).map(drop)
+        self.shell.exchange(&format!("rm -rf {path} && mkdir -p {path}")).map(drop)
     }
 
     fn write(&mut self, file: &Path, bytes: &[u8]) -> Result<(), DeployError> {
@@ -232,7 +232,7 @@ impl Deployer for Ssh {
     }
 
     fn free_ports(&mut self, count: usize) -> Result<Vec<u16>, DeployError> {
-        let used = remote::used_ports(&self.shell.ask("cat /proc/net/tcp /proc/net/tcp6 2>/dev/null")?);
+        let used = remote::used_ports(&self.shell.exchange("cat /proc/net/tcp /proc/net/tcp6 2>/dev/null")?);
         // Below those that systems give to clients, so that no connection takes one before its server does.
         let mut candidates: Vec<u16> = (20_000..30_000).filter(|port| !used.contains(port)).collect();
         fastrand::shuffle(&mut candidates);
@@ -248,7 +248,7 @@ impl Deployer for Ssh {
             return self.bring(&program.path).map(|path| Some(Program { path }));
         }
         let names: Vec<String> = locator.names.iter().map(|name| quoted(name)).collect();
-        let found = self.shell.ask(&format!(
+        let found = self.shell.exchange(&format!(
             "PATH=$PATH:/usr/sbin:/usr/local/sbin; for p in {}; do command -v $p && break; done",
             names.join(" ")
         ))?;
@@ -270,7 +270,7 @@ impl Deployer for Ssh {
 
     fn fingerprint(&mut self, file: &Path) -> Option<String> {
         let line = format!("cksum <{}", quoted(&file.to_string_lossy()));
-        let said = self.shell.ask(&line).ok()?;
+        let said = self.shell.exchange(&line).ok()?;
         let said = said.trim();
         let is_sum = !said.is_empty() && said.bytes().all(|byte| byte.is_ascii_digit() || byte == b' ');
         is_sum.then(|| said.to_owned())
@@ -292,7 +292,7 @@ impl Deployer for Ssh {
         let log = self.directory.join("logs").join(format!("{}-{}.log", self.next, spec.name));
         let line = quoted(&Self::line(spec));
         let (folder, file) = (quoted(&self.directory.join("logs").to_string_lossy()), quoted(&log.to_string_lossy()));
-        let said = self.shell.ask(&format!(
+        let said = self.shell.exchange(&format!(
             "mkdir -p {folder}; setsid sh -c {line} >{file} 2>&1 </dev/null & gauge_groups=\"$gauge_groups $!\"; echo $!"
         ))?;
         let pid = said.trim().parse().map_err(|_| self.shell.error(format!("cannot start {}: {said}", spec.name)))?;
@@ -312,7 +312,8 @@ impl Deployer for Ssh {
             return running;
         }
         let pid = started.pid;
-        let running = self.shell.ask(&format!("gauge_alive {pid} && echo yes")).is_ok_and(|said| said.trim() == "yes");
+        let running =
+            self.shell.exchange(&format!("gauge_alive {pid} && echo yes")).is_ok_and(|said| said.trim() == "yes");
         if let Some(started) = self.started.get_mut(&handle) {
             started.seen = Some((Instant::now(), running));
         }
@@ -321,19 +322,19 @@ impl Deployer for Ssh {
 
     fn reading(&mut self, handle: Handle) -> Option<Reading> {
         let pid = self.started.get(&handle)?.pid;
-        let text = self.shell.ask(&format!("gauge_look {pid}")).ok()?;
+        let text = self.shell.exchange(&format!("gauge_look {pid}")).ok()?;
         Some(process::reading(&remote::processes(&text), self.units))
     }
 
     fn machine(&mut self) -> (Option<Ticks>, Option<f64>) {
-        let Ok(text) = self.shell.ask("cat /proc/loadavg; grep ^cpu /proc/stat") else { return (None, None) };
+        let Ok(text) = self.shell.exchange("cat /proc/loadavg; grep ^cpu /proc/stat") else { return (None, None) };
         (Ticks::parse(&text), text.lines().next().and_then(machine::load1))
     }
 
     fn log_tail(&mut self, handle: Handle) -> String {
         let Some(started) = self.started.get(&handle) else { return String::new() };
         let line = format!("tail -n 15 {}", quoted(&started.log.to_string_lossy()));
-        self.shell.ask(&line).unwrap_or_default().trim_end().to_owned()
+        self.shell.exchange(&line).unwrap_or_default().trim_end().to_owned()
     }
 
     fn stop(&mut self, handle: Handle, stop: Stop) {
@@ -369,20 +370,20 @@ impl Deployer for Ssh {
     }
 
     fn facts(&mut self) -> Facts {
-        let mut ask = |line: &str| {
-            let said = self.shell.ask(line).unwrap_or_default();
+        let mut exchange = |line: &str| {
+            let said = self.shell.exchange(line).unwrap_or_default();
             Some(said.trim().to_owned()).filter(|said| !said.is_empty())
         };
         let after = |text: String| text.rsplit(':').next().map(|text| text.trim().to_owned());
         Facts {
-            host: ask("uname -n"),
-            system: ask("uname -srm"),
-            processor: ask("grep -m 1 'model name' /proc/cpuinfo").and_then(after),
-            memory_bytes: ask("grep MemTotal /proc/meminfo")
+            host: exchange("uname -n"),
+            system: exchange("uname -srm"),
+            processor: exchange("grep -m 1 'model name' /proc/cpuinfo").and_then(after),
+            memory_bytes: exchange("grep MemTotal /proc/meminfo")
                 .and_then(after)
                 .and_then(|text| text.split(' ').next()?.parse::<u64>().ok())
                 .map(|kib| kib * 1024),
-            congestion_control: ask(&format!("cat {CONGESTION_CONTROL}")),
+            congestion_control: exchange(&format!("cat {CONGESTION_CONTROL}")),
         }
     }
 }

@@ -10,7 +10,7 @@ fn pin(system: &[u32], upstream: &[u32], generator: &[u32]) -> Pin {
 }
 
 #[test]
-fn processors_are_dealt_out_and_never_shared_with_the_system() {
+fn processors_are_assigned_and_never_shared_with_the_system() {
     let one = Hardware { cpus: 1, ..Hardware::default() };
     assert_eq!(choose(&one, &[0, 1]), pin(&[0], &[1], &[1]));
     assert_eq!(choose(&one, &[0, 1, 2, 3]), pin(&[0], &[1], &[2, 3]));

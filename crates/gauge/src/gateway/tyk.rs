@@ -115,12 +115,12 @@ fn conf(place: &Place) -> Value {
 /// them has to be rewritten. Paths that begin with a parameter, and the root, make one application of all.
 fn applications(model: &Model) -> Vec<(String, Vec<&PathEntry>)> {
     let first = |path: &PathEntry| path.segments.first().and_then(|segment| segment.literal()).map(str::to_owned);
-    let apart = model.upstreams.len() > 1
+    let separate = model.upstreams.len() > 1
         && model
             .paths
             .iter()
             .all(|path| first(path).is_some_and(|literal| !literal.is_empty() && !literal.contains('%')));
-    if !apart {
+    if !separate {
         return vec![("/".to_owned(), model.paths.iter().collect())];
     }
     let mut by_first: BTreeMap<String, Vec<&PathEntry>> = BTreeMap::new();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub struct Target {
     pub(super) kind: Kind,
     /// Named by the user, by an option or a variable: without it, what was wanted is not done.
-    pub asked_for: bool,
+    pub requested: bool,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Target {
         variable: impl Fn(&str) -> Option<OsString>,
     ) -> Result<Option<Self>, TargetError> {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
-        let named = |kind| Ok(Some(Target { kind, asked_for: true }));
+        let named = |kind| Ok(Some(Target { kind, requested: true }));
         match option {
             Some("none") => return Ok(None),
             Some("") => {
@@ -90,7 +90,7 @@ impl Target {
         let absolute = |name: &str| set(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let data = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")));
         let file = data.ok_or(TargetError::NoHome)?.join("gauge/history.db");
-        Ok(Some(Target { kind: Kind::Sqlite(file), asked_for: false }))
+        Ok(Some(Target { kind: Kind::Sqlite(file), requested: false }))
     }
 
     pub(super) fn url(&self) -> String {

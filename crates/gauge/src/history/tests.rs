@@ -8,12 +8,12 @@ fn find(option: Option<&str>, variables: &[(&str, &str)]) -> Result<Option<(Stri
         found.map(|(_, value)| OsString::from(value))
     };
     let target = Target::from(option, variable).map_err(|error| error.to_string())?;
-    Ok(target.map(|target| (target.url(), target.to_string(), target.asked_for)))
+    Ok(target.map(|target| (target.url(), target.to_string(), target.requested)))
 }
 
 #[test]
 fn the_option_goes_before_the_variables_and_they_before_the_file_of_the_user() {
-    let own = |url: &str, shown: &str, asked_for| Ok(Some((url.to_owned(), shown.to_owned(), asked_for)));
+    let own = |url: &str, shown: &str, requested| Ok(Some((url.to_owned(), shown.to_owned(), requested)));
     let home = [("HOME", "/home/me")];
     let default = "/home/me/.local/share/gauge/history.db";
     assert_eq!(find(None, &home), own(&format!("sqlite://{default}?mode=rwc"), default, false));

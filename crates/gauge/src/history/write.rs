@@ -185,8 +185,8 @@ fn performance(run: &str, trial: &Trial) -> Option<Vec<Named>> {
     let total = &trial.report.as_ref()?.total;
     let latency = total.latency.clone().unwrap_or_default();
     let system = trial.observed.as_ref().and_then(|observed| observed.system.as_ref());
-    let answered = total.requests.answered.filter(|answered| *answered > 0);
-    let cpu = system.and_then(cpu_s).zip(answered).map(|(cpu, answered)| cpu * 1e6 / answered as f64);
+    let responses = total.requests.responses.filter(|responses| *responses > 0);
+    let cpu = system.and_then(cpu_s).zip(responses).map(|(cpu, responses)| cpu * 1e6 / responses as f64);
     let memory = system.and_then(|usage| usage.pss_peak_bytes.or(usage.rss_peak_bytes));
     // As JSON it is a string: base64.
     let histogram = latency.histogram.as_ref().and_then(|histogram| serde_json::to_value(histogram).ok());

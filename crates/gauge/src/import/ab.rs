@@ -11,12 +11,12 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
     report.generator.protocol = Some("HTTP/1.0".to_owned());
     report.generator.threads = Some(1);
     let count = |label: &str| after(text, label).and_then(leading::<u64>);
-    let answered = count("Complete requests:").ok_or_else(|| missing("Complete requests:"))?;
+    let responses = count("Complete requests:").ok_or_else(|| missing("Complete requests:"))?;
     let total = &mut report.total;
     total.concurrency = after(text, "Concurrency Level:").and_then(leading);
     total.duration_s = after(text, "Time taken for tests:").and_then(leading).and_then(finite);
     total.rate.achieved = after(text, "Requests per second:").and_then(leading).and_then(finite);
-    total.requests.answered = Some(answered);
+    total.requests.responses = Some(responses);
     total.bytes.received = count("Total transferred:");
     total.bytes.sent = count("Total body sent:");
 
@@ -33,14 +33,14 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
         reset: Some(kind("Receive") + kind("Exceptions")),
         timeout: None,
         status: Some(status),
-        bad_reply: None,
+        invalid_response: None,
         tls: None,
         closed: None,
         unsent: None,
         total: Some(failed.saturating_sub(kind("Length")) + status),
     };
 
-    let mut latency = Latency { count: Some(answered), ..Latency::default() };
+    let mut latency = Latency { count: Some(responses), ..Latency::default() };
     let mut in_times = false;
     for line in text.lines() {
         in_times |= line.starts_with("Connection Times");

@@ -34,21 +34,21 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
             _ => {}
         }
     }
-    let answered: u64 = statuses.values().sum();
+    let responses: u64 = statuses.values().sum();
     let unexpected: u64 =
         statuses.iter().filter(|(status, _)| !(200..400).contains(*status)).map(|(_, count)| count).sum();
     errors.status = Some(unexpected);
     errors.total = Some(errors.total.unwrap_or(0) + unexpected);
     total.duration_s = Some(duration);
-    total.requests.answered = Some(answered);
+    total.requests.responses = Some(responses);
     // Its own "Requests/sec" counts failed attempts too.
-    total.rate.achieved = finite(answered as f64 / duration);
+    total.rate.achieved = finite(responses as f64 / duration);
     total.statuses = Some(statuses);
     total.errors = errors;
-    if answered > 0 {
+    if responses > 0 {
         let ms = |label: &str| seconds(label).map(|seconds| seconds * 1e3);
         let mut latency = Latency {
-            count: Some(answered),
+            count: Some(responses),
             min_ms: ms("Fastest:"),
             mean_ms: ms("Average:"),
             max_ms: ms("Slowest:"),
@@ -72,7 +72,7 @@ fn add_error(errors: &mut Errors, what: &str, count: u64) {
     } else if what.contains("deadline") || what.contains("imeout") {
         &mut errors.timeout
     } else if what.contains("malformed") {
-        &mut errors.bad_reply
+        &mut errors.invalid_response
     } else {
         &mut errors.reset
     };
@@ -106,11 +106,11 @@ pub(super) fn read_csv(text: &str) -> Result<Report, ReadError> {
     }
     let mut report = Report::of("hey");
     report.generator.latency_from = Some(LatencyFrom::Sent);
-    let answered = samples.len() as u64;
+    let responses = samples.len() as u64;
     let total = &mut report.total;
-    total.requests.answered = Some(answered);
+    total.requests.responses = Some(responses);
     total.duration_s = finite(end).filter(|end| *end > 0.0);
-    total.rate.achieved = total.duration_s.map(|seconds| answered as f64 / seconds);
+    total.rate.achieved = total.duration_s.map(|seconds| responses as f64 / seconds);
     total.statuses = Some(statuses);
     // The list leaves out requests that failed without a response.
     total.errors.status = Some(unexpected);

@@ -17,7 +17,7 @@ fn add_error(errors: &mut Errors, code: &str) {
     } else if code.contains("Connect") || code.contains("UnknownHost") || code.contains("NoRoute") {
         &mut errors.connect
     } else if code.contains("Protocol") || code.contains("Malformed") {
-        &mut errors.bad_reply
+        &mut errors.invalid_response
     } else {
         &mut errors.reset
     };
@@ -138,10 +138,10 @@ pub(super) fn read_jtl(text: &str) -> Result<Report, ReadError> {
     let duration = Some((last - first) as f64 / 1e3).filter(|seconds| *seconds > 0.0);
     report.seconds = seconds
         .into_iter()
-        .map(|(second, (answered, errors, received, histogram))| Second {
+        .map(|(second, (responses, errors, received, histogram))| Second {
             at_s: u32::try_from(second.saturating_sub(first / 1000)).unwrap_or(u32::MAX),
             sent: None,
-            answered: Some(answered),
+            responses: Some(responses),
             succeeded: None,
             errors: Some(errors),
             dropped: None,
@@ -158,9 +158,9 @@ pub(super) fn read_jtl(text: &str) -> Result<Report, ReadError> {
 
 fn measure(label: Label, duration_s: Option<f64>, columns: &Columns) -> Measurement {
     let mut measurement = Measurement { duration_s, ..Measurement::default() };
-    let answered: u64 = label.statuses.values().sum();
-    measurement.requests.answered = Some(answered);
-    measurement.rate.achieved = duration_s.map(|seconds| answered as f64 / seconds);
+    let responses: u64 = label.statuses.values().sum();
+    measurement.requests.responses = Some(responses);
+    measurement.rate.achieved = duration_s.map(|seconds| responses as f64 / seconds);
     measurement.statuses = Some(label.statuses);
     measurement.errors = label.errors;
     measurement.bytes.received = columns.bytes.map(|_| label.bytes.0);
@@ -240,7 +240,7 @@ pub(super) fn read_table(text: &str) -> Result<Report, ReadError> {
             }),
             ..Measurement::default()
         };
-        measurement.requests.answered = Some(count);
+        measurement.requests.responses = Some(count);
         measurement.rate.achieved = rate;
         // Failed samples may have had a response or not; so they are counted once: see `Measurement::ended`.
         measurement.errors = Errors { status: failed, total: failed, ..Errors::default() };

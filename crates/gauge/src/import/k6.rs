@@ -34,7 +34,7 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
     total.requests.dropped = count("dropped_iterations", "count");
     total.rate.achieved = rate;
     // http_reqs holds requests that failed without a response; the summary does not tell them apart.
-    total.requests.answered = Some(ended);
+    total.requests.responses = Some(ended);
     // A rate metric counts how often it was true as "passes": here, requests that failed.
     let failed = count("http_req_failed", "passes").or_else(|| {
         let share = number("http_req_failed", "value").or_else(|| number("http_req_failed", "rate"))?;

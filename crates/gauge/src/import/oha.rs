@@ -42,14 +42,14 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
         .iter()
         .filter_map(|(status, count)| Some((status.parse().ok()?, *count)))
         .collect();
-    let answered: u64 = statuses.values().sum();
+    let responses: u64 = statuses.values().sum();
     let unexpected: u64 =
         statuses.iter().filter(|(status, _)| !(200..400).contains(*status)).map(|(_, count)| count).sum();
     let mut errors = Errors { status: Some(unexpected), total: Some(unexpected), ..Errors::none() };
-    let mut unanswered = 0;
+    let mut no_response = 0;
     for (what, count) in &document.error_distribution {
         if what == AT_THE_END {
-            unanswered += count;
+            no_response += count;
             continue;
         }
         let what = what.to_ascii_lowercase();
@@ -58,7 +58,7 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
         } else if what.contains("timeout") || what.contains("timed out") {
             &mut errors.timeout
         } else if what.contains("invalid") || what.contains("parse") {
-            &mut errors.bad_reply
+            &mut errors.invalid_response
         } else {
             &mut errors.reset
         };
@@ -67,17 +67,17 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
     }
     let total = &mut report.total;
     total.duration_s = finite(document.summary.total);
-    total.requests.answered = Some(answered);
-    total.requests.unanswered = Some(unanswered);
-    total.rate.achieved = finite(answered as f64 / document.summary.total);
+    total.requests.responses = Some(responses);
+    total.requests.no_response = Some(no_response);
+    total.rate.achieved = finite(responses as f64 / document.summary.total);
     total.statuses = Some(statuses);
     total.errors = errors;
     // Bodies only.
     total.bytes.received = document.summary.total_data;
-    if answered > 0 {
+    if responses > 0 {
         let ms = |seconds: Option<f64>| seconds.and_then(finite).map(|seconds| seconds * 1e3);
         let mut latency = Latency {
-            count: Some(answered),
+            count: Some(responses),
             min_ms: ms(document.summary.fastest),
             mean_ms: ms(document.summary.average),
             max_ms: ms(document.summary.slowest),

@@ -11,9 +11,9 @@ fn total(text: &str) -> Measurement {
     read(text).expect("a result").total
 }
 
-fn close(ours: Option<f64>, theirs: f64) {
-    let ours = ours.expect("a number");
-    assert!((ours - theirs).abs() <= theirs.abs() * 1e-6 + 1e-9, "{ours} is not {theirs}");
+fn close(own: Option<f64>, other: f64) {
+    let own = own.expect("a number");
+    assert!((own - other).abs() <= other.abs() * 1e-6 + 1e-9, "{own} is not {other}");
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn wrk_with_latencies() {
     assert_eq!(report.generator.latency_from, Some(LatencyFrom::Sent));
     let total = &report.total;
     assert_eq!(total.concurrency, Some(4.0));
-    assert_eq!(total.requests.answered, Some(38_819));
+    assert_eq!(total.requests.responses, Some(38_819));
     close(total.duration_s, 1.0);
     close(total.rate.achieved, 38_682.03);
     assert_eq!(total.errors.total, Some(0));
@@ -53,7 +53,7 @@ fn wrk_with_errors() {
 #[test]
 fn hey_and_what_it_says_of_a_dead_server() {
     let total = total(golden!("hey.txt"));
-    assert_eq!(total.requests.answered, Some(500));
+    assert_eq!(total.requests.responses, Some(500));
     close(total.duration_s, 0.0912);
     close(total.rate.achieved, 500.0 / 0.0912);
     assert_eq!(total.statuses.as_ref().expect("statuses")[&200], 500);
@@ -64,7 +64,7 @@ fn hey_and_what_it_says_of_a_dead_server() {
     assert_eq!(total.errors.total, Some(0));
 
     let total = self::total(golden!("hey-dead.txt"));
-    assert_eq!(total.requests.answered, Some(0));
+    assert_eq!(total.requests.responses, Some(0));
     close(total.rate.achieved, 0.0);
     assert_eq!((total.errors.connect, total.errors.total), (Some(40), Some(40)));
     assert_eq!(total.error_rate(), Some(1.0));
@@ -74,7 +74,7 @@ fn hey_and_what_it_says_of_a_dead_server() {
 #[test]
 fn hey_as_csv() {
     let total = total(golden!("hey.csv"));
-    assert_eq!(total.requests.answered, Some(30));
+    assert_eq!(total.requests.responses, Some(30));
     let latency = total.latency.as_ref().expect("latency");
     assert_eq!(latency.samples_ns.as_ref().map(Vec::len), Some(30));
     assert_eq!(total.errors.total, None, "requests without an answer are not listed");
@@ -83,7 +83,7 @@ fn hey_as_csv() {
 #[test]
 fn ab_with_and_without_errors() {
     let total = total(golden!("ab.txt"));
-    assert_eq!((total.requests.answered, total.concurrency), (Some(500), Some(5.0)));
+    assert_eq!((total.requests.responses, total.concurrency), (Some(500), Some(5.0)));
     close(total.rate.achieved, 21_309.24);
     assert_eq!(total.bytes.received, Some(96_000));
     assert_eq!(total.errors.total, Some(0));
@@ -96,7 +96,7 @@ fn ab_with_and_without_errors() {
 #[test]
 fn k6_in_both_forms() {
     let total = total(golden!("k6-handle.json"));
-    assert_eq!(total.requests.answered, Some(3_472));
+    assert_eq!(total.requests.responses, Some(3_472));
     close(total.duration_s, 1.001_788_274);
     assert_eq!(total.concurrency, Some(3.0));
     let latency = total.latency.as_ref().expect("latency");
@@ -106,7 +106,7 @@ fn k6_in_both_forms() {
     assert_eq!(total.errors.connect, None, "it does not say");
 
     let total = self::total(golden!("k6-export.json"));
-    assert_eq!(total.requests.answered, Some(6_004));
+    assert_eq!(total.requests.responses, Some(6_004));
     close(total.rate.achieved, 5_979.808_767);
     let latency = total.latency.as_ref().expect("latency");
     close(latency.p95_ms, 1.876_546_099_999_987_2);
@@ -129,7 +129,7 @@ fn k6_counts_failures_as_passes() {
 #[test]
 fn vegeta_as_documented() {
     let total = total(golden!("vegeta.json"));
-    assert_eq!((total.requests.sent, total.requests.answered), (Some(100), Some(96)));
+    assert_eq!((total.requests.sent, total.requests.responses), (Some(100), Some(96)));
     assert_eq!((total.errors.status, total.errors.connect, total.errors.total), (Some(2), Some(4), Some(6)));
     assert_eq!(total.error_rate(), Some(0.06));
     close(total.duration_s, 0.993_507_166);
@@ -143,7 +143,7 @@ fn oha_as_it_writes() {
         "p50": 0.0005, "p75": 0.0008, "p90": 0.001, "p95": 0.002, "p99": 0.004, "p99.9": 0.01, "p99.99": null},
         "statusCodeDistribution": {"200": 990, "500": 10}, "errorDistribution": {"aborted due to deadline": 4, "connection closed before message completed": 3}}"#;
     let total = total(text);
-    assert_eq!((total.requests.answered, total.requests.unanswered), (Some(1_000), Some(4)));
+    assert_eq!((total.requests.responses, total.requests.no_response), (Some(1_000), Some(4)));
     assert_eq!((total.errors.status, total.errors.reset, total.errors.total), (Some(10), Some(3), Some(13)));
     close(total.latency.as_ref().expect("latency").p999_ms, 10.0);
     close(total.rate.achieved, 500.0);
@@ -159,13 +159,13 @@ fn a_results_file_of_jmeter() {
     let report = read(text).expect("a result");
     assert_eq!(report.operations.iter().map(|operation| operation.name.as_str()).collect::<Vec<_>>(), ["get", "bid"]);
     let total = &report.total;
-    assert_eq!(total.requests.answered, Some(3));
+    assert_eq!(total.requests.responses, Some(3));
     assert_eq!((total.errors.status, total.errors.timeout, total.errors.total), (Some(1), Some(1), Some(2)));
     assert_eq!(total.concurrency, Some(2.0));
     close(total.duration_s, 2.0);
     assert_eq!(total.latency.as_ref().and_then(|latency| latency.max_ms), Some(500.0));
     assert_eq!(
-        report.seconds.iter().map(|second| (second.at_s, second.answered)).collect::<Vec<_>>(),
+        report.seconds.iter().map(|second| (second.at_s, second.responses)).collect::<Vec<_>>(),
         [(0, Some(2)), (2, Some(1))]
     );
 }
@@ -173,7 +173,7 @@ fn a_results_file_of_jmeter() {
 #[test]
 fn a_table_of_jmeter() {
     let report = read(golden!("aggregate.csv")).expect("a result");
-    assert_eq!(report.total.requests.answered, Some(100));
+    assert_eq!(report.total.requests.responses, Some(100));
     assert_eq!(report.total.errors.total, Some(1));
     assert_eq!(report.operations[0].name, "create");
     let latency = report.operations[0].total.latency.as_ref().expect("latency");

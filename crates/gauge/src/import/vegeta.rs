@@ -50,8 +50,8 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
     let total = &mut report.total;
     let seconds = finite((document.duration + document.wait) / 1e9).filter(|seconds| *seconds > 0.0);
     // Status 0: no response.
-    let unanswered = document.status_codes.get("0").copied().unwrap_or(0);
-    let answered = document.requests.saturating_sub(unanswered);
+    let no_response = document.status_codes.get("0").copied().unwrap_or(0);
+    let responses = document.requests.saturating_sub(no_response);
     let statuses: BTreeMap<u16, u64> = document
         .status_codes
         .iter()
@@ -61,8 +61,8 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
         statuses.iter().filter(|(status, _)| !(200..400).contains(*status)).map(|(_, count)| count).sum();
     total.duration_s = seconds;
     total.requests.sent = Some(document.requests);
-    total.requests.answered = Some(answered);
-    total.rate.achieved = seconds.map(|seconds| answered as f64 / seconds);
+    total.requests.responses = Some(responses);
+    total.rate.achieved = seconds.map(|seconds| responses as f64 / seconds);
     total.statuses = Some(statuses);
     // Messages of errors are listed once each, without their number: what kind the unanswered were is known only when there is one.
     let messages = document.errors.unwrap_or_default();
@@ -72,7 +72,7 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
             messages.iter().filter(|message| !message.starts_with(|c: char| c.is_ascii_digit())).collect();
         match own.iter().filter(|message| is(message)).count() {
             0 => Some(0),
-            number if number == own.len() => Some(unanswered),
+            number if number == own.len() => Some(no_response),
             _ => None,
         }
     };
@@ -80,12 +80,12 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
         connect: all(&["refused", "dial ", "no such host"]),
         timeout: all(&["deadline", "imeout"]),
         reset: all(&["reset", "EOF", "broken pipe"]),
-        bad_reply: all(&["malformed"]),
+        invalid_response: all(&["malformed"]),
         tls: None,
         closed: None,
         unsent: None,
         status: Some(unexpected),
-        total: Some(unanswered + unexpected),
+        total: Some(no_response + unexpected),
     };
     total.bytes.received = Some(document.bytes_in.total);
     total.bytes.sent = Some(document.bytes_out.total);

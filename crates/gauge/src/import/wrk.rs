@@ -19,12 +19,12 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
 
     let totals =
         text.lines().find(|line| line.contains(" requests in ")).ok_or_else(|| missing("`N requests in T`"))?;
-    let (answered, rest) = totals.split_once(" requests in ").ok_or_else(|| missing("`N requests in T`"))?;
+    let (responses, rest) = totals.split_once(" requests in ").ok_or_else(|| missing("`N requests in T`"))?;
     let (duration, read) = rest.split_once(',').unwrap_or((rest, ""));
-    let answered: u64 = leading(answered).ok_or_else(|| missing("the number of requests"))?;
+    let responses: u64 = leading(responses).ok_or_else(|| missing("the number of requests"))?;
     let total = &mut report.total;
     total.duration_s = time_ms(duration).map(|ms| ms / 1e3);
-    total.requests.answered = Some(answered);
+    total.requests.responses = Some(responses);
     total.bytes.received = bytes(read.trim().trim_end_matches("read").trim());
     total.rate.achieved = after(text, "Requests/sec:").and_then(leading);
 
@@ -40,14 +40,14 @@ pub(super) fn read(text: &str) -> Result<Report, ReadError> {
         reset: Some(reset),
         timeout: Some(timeout),
         status: Some(status),
-        bad_reply: None,
+        invalid_response: None,
         tls: None,
         closed: None,
         unsent: None,
         total: Some(connect + reset + timeout + status),
     };
 
-    let mut latency = Latency { count: Some(answered), ..Latency::default() };
+    let mut latency = Latency { count: Some(responses), ..Latency::default() };
     let stats = text.lines().find_map(|line| line.trim_start().strip_prefix("Latency ")).unwrap_or_default();
     let mut stats = stats.split_ascii_whitespace().map(time_ms);
     if let (Some(mean), Some(deviation), Some(max)) = (stats.next(), stats.next(), stats.next()) {

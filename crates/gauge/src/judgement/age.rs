@@ -37,8 +37,8 @@ pub(super) fn age(case: &Case<'_>, rows: &[Row]) -> Option<AgeScores> {
         .filter(|name| used(name, None))
         .collect();
     // A workload that is only searched has no endpoint.
-    let answered = |workload: &&WorkloadPlan| gateways.iter().all(|name| used(name, Some(&workload.name)));
-    let workloads: Vec<&WorkloadPlan> = case.results.workloads.iter().filter(answered).collect();
+    let responses = |workload: &&WorkloadPlan| gateways.iter().all(|name| used(name, Some(&workload.name)));
+    let workloads: Vec<&WorkloadPlan> = case.results.workloads.iter().filter(responses).collect();
     if gateways.len() < 2 || workloads.is_empty() {
         return None;
     }
@@ -50,7 +50,7 @@ pub(super) fn age(case: &Case<'_>, rows: &[Row]) -> Option<AgeScores> {
         let all: Vec<Vec<&Report>> = gateways.iter().map(|gateway| reports(gateway, &workload.name)).collect();
         let in_all = |operation: &&String| {
             workload.operations.len() > 1
-                && all.iter().all(|own| of_operation(own, operation).any(|total| total.requests.answered > Some(0)))
+                && all.iter().all(|own| of_operation(own, operation).any(|total| total.requests.responses > Some(0)))
         };
         let operations: Vec<&String> = workload.operations.iter().filter(in_all).collect();
         if operations.is_empty() {
@@ -80,7 +80,7 @@ pub(super) fn age(case: &Case<'_>, rows: &[Row]) -> Option<AgeScores> {
         let (scores, count) = paper_endpoint(&metrics);
         fewest = fewest.min(count);
         for (gateway, (score, pool)) in paper.iter_mut().zip(scores.into_iter().zip(&pools)) {
-            gateway.endpoints.push(AgeEndpoint { name: endpoint.name(), score, samples: pool.answered });
+            gateway.endpoints.push(AgeEndpoint { name: endpoint.name(), score, samples: pool.responses });
         }
     }
     for gateway in &mut paper {
@@ -92,7 +92,7 @@ pub(super) fn age(case: &Case<'_>, rows: &[Row]) -> Option<AgeScores> {
             let all = workloads.iter().flat_map(|workload| reports(gateway, &workload.name));
             let total = pool(all.map(|report| &report.total));
             // The total row's throughput: everything over all the time.
-            let rate = (total.duration_s > 0.0).then(|| total.answered as f64 / total.duration_s);
+            let rate = (total.duration_s > 0.0).then(|| total.responses as f64 / total.duration_s);
             metrics(&total, rate)
         })
         .collect();

@@ -292,8 +292,8 @@ pub(super) fn sensitivity(scores: &Scores, ranking: &[Place]) -> Vec<Sensitivity
             let at = |system: &str| order.iter().position(|(name, _)| name == system);
             let same_order = ranking.iter().enumerate().all(|(index, ahead)| {
                 let behind = ranking[index + 1..].iter();
-                let mut apart = behind.filter(|behind| !ahead.tied_with.contains(&behind.system));
-                apart.all(|behind| at(&ahead.system) < at(&behind.system))
+                let mut separate = behind.filter(|behind| !ahead.tied_with.contains(&behind.system));
+                separate.all(|behind| at(&ahead.system) < at(&behind.system))
             });
             Sensitivity { change, order, same_order }
         })

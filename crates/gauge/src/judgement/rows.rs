@@ -44,7 +44,7 @@ pub(super) fn row(case: &Case<'_>, system: &str, workload: &str) -> Row {
         rounds: valid.iter().map(|judged| judged.trial.round).collect(),
         failed: valid.iter().filter_map(failed).collect(),
         verdicts: verdicts(&judged, &total),
-        answered: all.answered,
+        responses: all.responses,
         error_rate: all.error_rate(),
         figures: figures.collect(),
         percentile: case.percentiles.get(workload).copied(),
@@ -78,7 +78,7 @@ pub(super) fn searches<'t>(
 /// Measurements of several rounds as one.
 #[derive(Default)]
 pub(super) struct Pool {
-    pub(super) answered: u64,
+    pub(super) responses: u64,
     ended: u64,
     errors: Option<u64>,
     pub(super) rate: Option<f64>,
@@ -98,7 +98,7 @@ pub(super) fn pool<'m>(measurements: impl Iterator<Item = &'m Measurement>) -> P
     let (mut rates, mut count) = (0.0, 0_u32);
     let mut latencies = Vec::new();
     for measurement in measurements {
-        pool.answered += measurement.requests.answered.unwrap_or(0);
+        pool.responses += measurement.requests.responses.unwrap_or(0);
         pool.ended += measurement.ended().unwrap_or(0);
         pool.errors = pool.errors.zip(measurement.errors.total).map(|(sum, errors)| sum + errors);
         pool.duration_s += measurement.duration_s.unwrap_or(0.0);
@@ -174,7 +174,7 @@ fn operations(reports: &[&Report]) -> Vec<OperationRow> {
             let total = pool(of_operation(reports, name));
             OperationRow {
                 name: name.to_owned(),
-                answered: total.answered,
+                responses: total.responses,
                 error_rate: total.error_rate(),
                 rate: total.rate,
                 latency: total.latency.as_ref().map(suffices),

@@ -14,7 +14,7 @@ pub mod units;
 mod websocket;
 pub mod workload;
 
-pub use engine::{Answer, Counts, Exchange, Generator, Options, RunError, TransportError, Watch};
+pub use engine::{Counts, Exchange, Fetched, Generator, Options, RunError, TransportError, Watch};
 pub(crate) use engine::{Incoming, Lost, Opening, Socket};
 pub use prepare::{PrepareError, Prepared, Url};
 pub(crate) use template::{Piece, plain};

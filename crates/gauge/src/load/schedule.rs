@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn poisson_arrivals_have_the_rate_and_the_spread_of_theirs() {
+    fn poisson_arrivals_have_the_rate_and_the_spread_of_the_process() {
         let open = open(Rates::Constant(2_000.0), 10.0, Arrivals::Poisson);
         let mut all = [times(&open, 0, 2), times(&open, 1, 2)].concat();
         all.sort_unstable();

@@ -124,9 +124,9 @@ pub(super) fn backends(check: &mut Check, read: Vec<ProgramFile>, api: &apidoc::
             let why = if url.starts_with("https://") { " (https is not supported for it)" } else { "" };
             check.wrong(place, format!("`counts: {url}`; expected http://{{address}}:{{PORT}}/PATH{why}"));
         }
-        if reset.is_some() && restart == Restart::Turn {
+        if reset.is_some() && restart == Restart::System {
             let text =
-                "`reset` is for a backend that runs on: with `restart: turn` (the default) it starts empty anyway";
+                "`reset` is for a backend that runs on: with `restart: system` (the default) it starts empty anyway";
             check.wrong(place, text);
         }
         if backend.treatment.is_some() {

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{CLIENT, Clients, Profile};
 use crate::demo::COUNTS;
 use crate::load::workload::{Operation, Source};
-use crate::load::{Answer, Prepared};
+use crate::load::{Fetched, Prepared};
 use crate::results::{Difference, Reached};
 
 /// How long a response may take, also one of 24 MiB on a machine that does other things. Longer is a gateway that hangs.
@@ -63,12 +63,12 @@ pub(crate) fn check(profile: &Profile, mut probe: Probe) -> Result<Vec<Differenc
 
 impl Probe {
     /// One request on a connection of its own: the operation with these fields instead of its own of the name. The inner error is the gateway's.
-    fn ask(&self, fields: &[(&str, Option<&str>)]) -> Result<Result<Answer, String>, NotChecked> {
-        self.ask_for("", fields)
+    fn send(&self, fields: &[(&str, Option<&str>)]) -> Result<Result<Fetched, String>, NotChecked> {
+        self.send_to("", fields)
     }
 
     /// The same with more in its query, so that no cache knows it.
-    fn ask_for(&self, query: &str, fields: &[(&str, Option<&str>)]) -> Result<Result<Answer, String>, NotChecked> {
+    fn send_to(&self, query: &str, fields: &[(&str, Option<&str>)]) -> Result<Result<Fetched, String>, NotChecked> {
         let mut operation = self.operation.clone();
         operation.base = Some(self.clients.base(self.gateway));
         if !query.is_empty() {
@@ -86,9 +86,9 @@ impl Probe {
     fn seen(&self) -> Result<u64, NotChecked> {
         let mut operation = Operation::get("counts", COUNTS);
         operation.base = Some(format!("http://{}", self.upstream));
-        let answer =
+        let response =
             once(operation, &Clients::default())?.map_err(|error| format!("the upstream of the check: {error}"))?;
-        let counts: Result<Reached, _> = serde_json::from_slice(&answer.body);
+        let counts: Result<Reached, _> = serde_json::from_slice(&response.body);
         counts
             .map(|counts| counts.requests)
             .map_err(|error| format!("the counts of the upstream of the check: {error}"))
@@ -106,11 +106,11 @@ impl Probe {
     /// A request that has to be refused with one of these statuses before it reaches the upstream.
     fn refused(&mut self, what: &str, statuses: &[u16], fields: &[(&str, Option<&str>)]) -> Result<(), NotChecked> {
         let before = self.seen()?;
-        let answer = self.ask(fields)?;
+        let response = self.send(fields)?;
         let reached = self.seen()? - before;
-        let found = match answer {
+        let found = match response {
             Err(error) => Err(format!("no response: {error}")),
-            Ok(answer) if !statuses.contains(&answer.status) => Err(format!("status {}", answer.status)),
+            Ok(response) if !statuses.contains(&response.status) => Err(format!("status {}", response.status)),
             Ok(_) if reached > 0 => Err("it was refused, and reached the upstream".to_owned()),
             Ok(_) => Ok(()),
         };
@@ -121,10 +121,12 @@ impl Probe {
 
     /// A request that has to pass; what reached the upstream.
     fn passes(&mut self, what: &str, fields: &[(&str, Option<&str>)]) -> Result<Option<Value>, NotChecked> {
-        let found = match self.ask(fields)? {
+        let found = match self.send(fields)? {
             Err(error) => Err(format!("no response: {error}")),
-            Ok(answer) if answer.status != 200 => Err(format!("status {}", answer.status)),
-            Ok(answer) => serde_json::from_slice(&answer.body).map_err(|_| "not the upstream's response".to_owned()),
+            Ok(response) if response.status != 200 => Err(format!("status {}", response.status)),
+            Ok(response) => {
+                serde_json::from_slice(&response.body).map_err(|_| "not the upstream's response".to_owned())
+            }
         };
         Ok(match found {
             Ok(seen) => Some(seen),
@@ -142,10 +144,10 @@ impl Probe {
 }
 
 /// Sends an operation once. The outer error is Gauge's, the inner one the server's.
-fn once(operation: Operation, clients: &Clients) -> Result<Result<Answer, String>, NotChecked> {
+fn once(operation: Operation, clients: &Clients) -> Result<Result<Fetched, String>, NotChecked> {
     let workload = clients.single(one_value(operation), DEADLINE);
     let prepared = Prepared::new(&workload).map_err(|error| error.to_string())?;
-    Ok(prepared.once().pop().ok_or("nothing was sent")?.answer)
+    Ok(prepared.once().pop().ok_or("nothing was sent")?.response)
 }
 
 /// The operation with one value for each param, and no captures.

@@ -34,7 +34,7 @@ const COLUMNS: &[Column] = &[
     ("duration_s", |line| text(line.trial.report.as_ref().and_then(|report| report.total.duration_s))),
     ("requested_rate", |line| text(line.trial.report.as_ref().and_then(|report| report.total.rate.requested))),
     ("achieved_rate", |line| text(line.trial.report.as_ref().and_then(|report| report.total.rate.achieved))),
-    ("answered", |line| text(line.trial.report.as_ref().and_then(|report| report.total.requests.answered))),
+    ("responses", |line| text(line.trial.report.as_ref().and_then(|report| report.total.requests.responses))),
     ("errors", |line| text(line.trial.report.as_ref().and_then(|report| report.total.errors.total))),
     ("dropped", |line| text(line.trial.report.as_ref().and_then(|report| report.total.requests.dropped))),
     ("upstream_requests", |line| {

@@ -59,7 +59,7 @@ pub(super) const CPU: Measure = Measure {
     about: "CPU time of all processes of the system over its responses.",
     of: |trial| {
         let seconds = cpu_s(trial.observed.as_ref()?.system.as_ref()?)?;
-        Some(seconds * 1e3 / answered(trial)?)
+        Some(seconds * 1e3 / responses(trial)?)
     },
     words: time,
 };
@@ -69,7 +69,7 @@ pub(super) const MEMORY: Measure = Measure {
     about: "Mean memory (PSS, else RSS) in megabytes, times the seconds, over the responses.",
     of: |trial| {
         let bytes = trial.observed.as_ref()?.system.as_ref()?.memory_mean()?;
-        Some(bytes / 1e6 * trial.report.as_ref()?.total.duration_s? / answered(trial)?)
+        Some(bytes / 1e6 * trial.report.as_ref()?.total.duration_s? / responses(trial)?)
     },
     words: |value| format!("{value:.4} MB·s"),
 };
@@ -77,8 +77,8 @@ pub(super) const MEMORY: Measure = Measure {
 /// Those that have a chart each; of errors see [`errors`].
 pub(super) const CHARTS: [Measure; 7] = [RATE, MEAN, P50, P95, P99, CPU, MEMORY];
 
-fn answered(trial: &Trial) -> Option<f64> {
-    trial.report.as_ref()?.total.requests.answered.filter(|answered| *answered > 0).map(|answered| answered as f64)
+fn responses(trial: &Trial) -> Option<f64> {
+    trial.report.as_ref()?.total.requests.responses.filter(|responses| *responses > 0).map(|responses| responses as f64)
 }
 
 impl Measure {

@@ -38,8 +38,8 @@ pub(super) fn range(estimate: &Estimate, words: impl Fn(f64) -> String) -> Strin
         (Some(low), Some(high)) => {
             let unit = |text: &str| text.rsplit_once(' ').map(|(_, unit)| unit.to_owned());
             match (unit(&low), unit(&high)) {
-                (Some(ours), Some(theirs)) if ours == theirs => {
-                    format!("{} to {high}", &low[..low.len() - ours.len() - 1])
+                (Some(own), Some(other)) if own == other => {
+                    format!("{} to {high}", &low[..low.len() - own.len() - 1])
                 }
                 _ => format!("{low} to {high}"),
             }

@@ -146,7 +146,7 @@ pub struct Row {
     /// Validity findings of its trials, summed up.
     pub verdicts: Vec<Verdict>,
     /// Complete responses, those of rounds that were left out too.
-    pub answered: u64,
+    pub responses: u64,
     /// Share of all requests that went wrong; null where errors were not counted.
     pub error_rate: Option<f64>,
     /// The criteria that were measured.
@@ -177,7 +177,7 @@ impl Row {
 
     /// Whether anything was measured.
     pub fn is_measured(&self) -> bool {
-        self.answered > 0 || !self.figures.is_empty() || self.search_failed.is_some()
+        self.responses > 0 || !self.figures.is_empty() || self.search_failed.is_some()
     }
 }
 
@@ -205,7 +205,7 @@ pub struct OperationRow {
     /// Which.
     pub name: String,
     /// Complete responses.
-    pub answered: u64,
+    pub responses: u64,
     /// Share of requests that went wrong.
     pub error_rate: Option<f64>,
     /// Responses per second, mean over the rounds.

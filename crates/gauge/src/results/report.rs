@@ -25,10 +25,10 @@
 //!   "truncated": null,
 //!   "total": {
 //!     "duration_s": 10.0, "concurrency": 64.0,
-//!     "requests": {"scheduled": 50000, "sent": 50000, "answered": 50000, "answered_late": 3, "dropped": 0, "unanswered": 0},
+//!     "requests": {"scheduled": 50000, "sent": 50000, "responses": 50000, "late_responses": 3, "dropped": 0, "no_response": 0},
 //!     "rate": {"requested": 5000.0, "achieved": 4999.7},
 //!     "statuses": {"200": 50000},
-//!     "errors": {"connect": 0, "reset": 0, "timeout": 0, "status": 0, "bad_reply": 0, "total": 0},
+//!     "errors": {"connect": 0, "reset": 0, "timeout": 0, "status": 0, "invalid_response": 0, "total": 0},
 //!     "bytes": {"sent": 2500000, "received": 9000000},
 //!     "connections_opened": 64,
 //!     "latency": {"count": 50000, "min_ms": 0.05, "mean_ms": 0.09, "stdev_ms": 0.02, "max_ms": 1.2, "p50_ms": 0.09, "p75_ms": 0.09,
@@ -37,7 +37,7 @@
 //!   },
 //!   "operations": [{"name": "getAuction", "total": {...}}],
 //!   "phases": [{"name": "steady", "start_s": 0.0, "measured": true, "total": {...}, "operations": [{"name": "getAuction", "total": {...}}]}],
-//!   "seconds": [{"at_s": 0, "sent": 5000, "answered": 5000, "errors": 0, "dropped": 0, "received_bytes": 900000, "latency": {...}}]
+//!   "seconds": [{"at_s": 0, "sent": 5000, "responses": 5000, "errors": 0, "dropped": 0, "received_bytes": 900000, "latency": {...}}]
 //! }
 //! ```
 
@@ -215,7 +215,7 @@ pub struct Streams {
     pub sent: u64,
     /// Messages received in these.
     pub received: u64,
-    /// Calls that ended with OK before all messages were sent, or with fewer messages of the server than the workload says: each a `bad_reply` among the
+    /// Calls that ended with OK before all messages were sent, or with fewer messages of the server than the workload says: each a `invalid_response` among the
     /// errors.
     pub short: u64,
     /// Of methods that return a stream: from the intended send to the end of the first message.
@@ -259,7 +259,7 @@ pub struct WebSocket {
 }
 
 /// How chat calls ended, and when their tokens came. A call with an unexpected status is in [`Errors::status`], one that ran into its timeout in
-/// [`Errors::timeout`]. An error event is a `bad_reply` among the errors; a cut response is a `reset`, or a `bad_reply` where its framing was broken.
+/// [`Errors::timeout`]. An error event is a `invalid_response` among the errors; a cut response is a `reset`, or a `invalid_response` where its framing was broken.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Chat {
     /// Responses with an end reason for every choice and a body that ended properly.
@@ -297,16 +297,19 @@ pub struct Requests {
     /// Requests of which at least the first byte was sent.
     pub sent: Option<u64>,
     /// Complete responses, whatever their status.
-    pub answered: Option<u64>,
-    /// Those of `answered` that came after the end of the phase; they are in the latency and not in the achieved rate.
-    pub answered_late: Option<u64>,
+    #[serde(alias = "answered")]
+    pub responses: Option<u64>,
+    /// Those of `responses` that came after the end of the phase; they are in the latency and not in the achieved rate.
+    #[serde(alias = "answered_late")]
+    pub late_responses: Option<u64>,
     /// Requests that were due and never sent, because no connection was free before the deadline.
     pub dropped: Option<u64>,
     /// Those of `dropped` for which a connection was free when they were due: the generator's own doing. Null where a tool does not count it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped_free: Option<u64>,
     /// Requests in flight when the run was cut short. (When it was not, a request without a response is a timeout.)
-    pub unanswered: Option<u64>,
+    #[serde(alias = "unanswered")]
+    pub no_response: Option<u64>,
 }
 
 /// Requests per second.
@@ -330,7 +333,8 @@ pub struct Errors {
     /// A complete response with a status that the operation does not expect.
     pub status: Option<u64>,
     /// Bytes that are no valid response; of WebSocket also a message that is not the one that was sent, and of gRPC a stream with too few messages.
-    pub bad_reply: Option<u64>,
+    #[serde(alias = "bad_reply")]
+    pub invalid_response: Option<u64>,
     /// A handshake of TLS failed, the server violated TLS, or a response without a length ended without `close_notify`; null without TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<u64>,
@@ -364,7 +368,8 @@ pub struct Second {
     /// Requests sent.
     pub sent: Option<u64>,
     /// Complete responses, whatever their status.
-    pub answered: Option<u64>,
+    #[serde(alias = "answered")]
+    pub responses: Option<u64>,
     /// Of those, the ones with 2xx.
     #[serde(default)]
     pub succeeded: Option<u64>,
@@ -428,10 +433,10 @@ pub enum ReadError {
 impl Measurement {
     /// Requests that came to an end, good or bad: responses, and requests that went wrong without one. The base of an error rate.
     pub fn ended(&self) -> Option<u64> {
-        let without_answer = self.errors.total.map(|total| total - self.errors.status.unwrap_or(0).min(total));
-        match (self.requests.answered, without_answer) {
-            (Some(answered), Some(without_answer)) => Some(answered + without_answer),
-            (Some(answered), None) => Some(answered),
+        let without_response = self.errors.total.map(|total| total - self.errors.status.unwrap_or(0).min(total));
+        match (self.requests.responses, without_response) {
+            (Some(responses), Some(without_response)) => Some(responses + without_response),
+            (Some(responses), None) => Some(responses),
             (None, _) => None,
         }
     }
@@ -446,8 +451,8 @@ impl Measurement {
 
     /// Share of the responses that showed what is counted apart, from 0 to 1.
     pub fn marked_share(&self) -> Option<f64> {
-        match (self.marked, self.requests.answered) {
-            (Some(marked), Some(answered)) if answered > 0 => Some(marked as f64 / answered as f64),
+        match (self.marked, self.requests.responses) {
+            (Some(marked), Some(responses)) if responses > 0 => Some(marked as f64 / responses as f64),
             _ => None,
         }
     }
@@ -481,7 +486,7 @@ impl Errors {
             reset: Some(0),
             timeout: Some(0),
             status: Some(0),
-            bad_reply: Some(0),
+            invalid_response: Some(0),
             tls: None,
             closed: None,
             unsent: None,

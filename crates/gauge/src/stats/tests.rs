@@ -1,7 +1,7 @@
 use super::*;
 
-fn close(ours: f64, theirs: f64) {
-    assert!((ours - theirs).abs() <= theirs.abs() * 1e-9 + 1e-12, "{ours} is not {theirs}");
+fn close(own: f64, other: f64) {
+    assert!((own - other).abs() <= other.abs() * 1e-9 + 1e-12, "{own} is not {other}");
 }
 
 #[test]

@@ -152,7 +152,7 @@ fn plan(workload: &Workload) -> Result<String, ExternalError> {
         (Order::Weighted, all) => {
             // A switch whose value is one of a list in which each operation's number stands as often as its weight says.
             let weights: Vec<f64> = workload.operations.iter().map(|operation| operation.weight).collect();
-            let names: Vec<String> = deal(&weights).into_iter().map(|index| format!("pick{index}")).collect();
+            let names: Vec<String> = interleave(&weights).into_iter().map(|index| format!("pick{index}")).collect();
             for index in 0..all.len() {
                 variables.push_str(&argument(&format!("pick{index}"), &index.to_string()));
             }
@@ -176,7 +176,7 @@ fn plan(workload: &Workload) -> Result<String, ExternalError> {
 }
 
 /// Weights as at most a hundred places, each operation in one at least if it has a weight.
-fn deal(weights: &[f64]) -> Vec<usize> {
+fn interleave(weights: &[f64]) -> Vec<usize> {
     let sum: f64 = weights.iter().sum();
     let least = weights.iter().copied().filter(|weight| *weight > 0.0).fold(f64::INFINITY, f64::min);
     // The smallest weight once, if that takes no more than a hundred places.

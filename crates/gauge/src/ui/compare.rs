@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::App;
 use super::html::{Cell, link, table, tag, text, url};
-use super::page::{Failure, Page, Reply};
+use super::page::{Failure, Page, Shown};
 use super::request::PageRequest;
 use crate::criterion::Criterion;
 use crate::history::{CampaignFilter, CampaignRow, History};
@@ -15,7 +15,7 @@ use crate::results::Results;
 /// Campaigns to choose from, the newest; others are named by their ids.
 const CHOICES: u32 = 100;
 
-pub(super) fn page(app: &App, request: &PageRequest) -> Result<Reply, Failure> {
+pub(super) fn page(app: &App, request: &PageRequest) -> Result<Shown, Failure> {
     let query = &request.query;
     let history = app.history()?;
     let choices = history.campaigns(&CampaignFilter { limit: CHOICES, ..CampaignFilter::default() })?;
@@ -32,12 +32,12 @@ pub(super) fn page(app: &App, request: &PageRequest) -> Result<Reply, Failure> {
         body.push_str(
             "<p>Each system is compared with itself, from the earlier run of an evaluation to the later one, with 95 % confidence intervals.</p>",
         );
-        return Ok(Reply::Page(Page::new("Compare", "/compare", body)));
+        return Ok(Shown::Page(Page::new("Compare", "/compare", body)));
     }
     let tolerance = crate::plan::share(&given).map_err(|why| Failure::new(axum::http::StatusCode::BAD_REQUEST, why))?;
     let (before, after) = (load(&history, a)?, load(&history, b)?);
     body.push_str(&result(&before, &after, tolerance));
-    Ok(Reply::Page(Page::new("Compare", "/compare", body)))
+    Ok(Shown::Page(Page::new("Compare", "/compare", body)))
 }
 
 fn load(history: &History, id: &str) -> Result<(String, Results), Failure> {

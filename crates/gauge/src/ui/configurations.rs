@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 
 use super::App;
 use super::html::{lines, text, url};
-use super::page::{Failure, Page, Reply};
+use super::page::{Failure, Page, Shown};
 use super::request::PageRequest;
 use super::{tar, wizard};
 use crate::gateway::{self, Gateway, Model, Options, Place};
@@ -35,21 +35,21 @@ fn show(base: &str, system: &str, files: &[File]) -> String {
 }
 
 /// One file to save.
-fn download(files: Vec<File>, path: &str) -> Result<Reply, Failure> {
+fn download(files: Vec<File>, path: &str) -> Result<Shown, Failure> {
     let found = files.into_iter().find(|(known, _)| known == path);
     let (path, content) = found.ok_or_else(|| Failure::not_found("There is no such file."))?;
     let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
     let name = path.rsplit('/').next().unwrap_or_default().chars().map(plain).collect();
-    Ok(Reply::File { kind: "text/plain; charset=utf-8", name: Some(name), content: content.into_bytes() })
+    Ok(Shown::File { kind: "text/plain; charset=utf-8", name: Some(name), content: content.into_bytes() })
 }
 
-fn archive(name: &str, files: &[File]) -> Result<Reply, Failure> {
+fn archive(name: &str, files: &[File]) -> Result<Shown, Failure> {
     let all = files.iter().map(|(path, content)| (path.clone(), content.as_bytes()));
     let content = tar::archive(all).map_err(Failure::internal)?;
-    Ok(Reply::File { kind: "application/x-tar", name: Some(format!("{name}.tar")), content })
+    Ok(Shown::File { kind: "application/x-tar", name: Some(format!("{name}.tar")), content })
 }
 
-pub(super) fn of_campaign(app: &App, request: &PageRequest) -> Result<Reply, Failure> {
+pub(super) fn of_campaign(app: &App, request: &PageRequest) -> Result<Shown, Failure> {
     let head = app.history()?.head(request.part(1))?;
     let base = format!("/runs/{}/configurations", url(&head.id));
     let mut all = Vec::new();
@@ -75,10 +75,10 @@ pub(super) fn of_campaign(app: &App, request: &PageRequest) -> Result<Reply, Fai
     } else {
         format!("<div class=\"actions\"><a class=\"button\" href=\"{base}?tar=1\">Download all (tar)</a></div>{body}")
     };
-    Ok(Reply::Page(Page::new(format!("Configuration files of {}", head.results.name), "/runs", body)))
+    Ok(Shown::Page(Page::new(format!("Configuration files of {}", head.results.name), "/runs", body)))
 }
 
-pub(super) fn file_of_campaign(app: &App, request: &PageRequest) -> Result<Reply, Failure> {
+pub(super) fn file_of_campaign(app: &App, request: &PageRequest) -> Result<Shown, Failure> {
     let head = app.history()?.head(request.part(1))?;
     let system = head.results.systems.into_iter().find(|system| system.name == request.part(3));
     let system = system.ok_or_else(|| Failure::not_found("There is no such system in this run."))?;
@@ -109,7 +109,7 @@ fn model(app: &App, request: &PageRequest) -> Result<(wizard::Draft, Model), Fai
     Ok((draft, model))
 }
 
-pub(super) fn of_draft(app: &App, request: &PageRequest) -> Result<Reply, Failure> {
+pub(super) fn of_draft(app: &App, request: &PageRequest) -> Result<Shown, Failure> {
     let (draft, model) = model(app, request)?;
     let word = request.part(2);
     let gateways = named(word);
@@ -144,10 +144,10 @@ pub(super) fn of_draft(app: &App, request: &PageRequest) -> Result<Reply, Failur
         "<div class=\"actions\"><a class=\"button\" href=\"{base}/{}?tar=1\">Download (tar)</a><a class=\"button\" href=\"{base}\">Back to the choice</a></div>{body}",
         url(word)
     );
-    Ok(Reply::Page(Page::new(format!("Configuration files for {}", draft.name), "/new", body)))
+    Ok(Shown::Page(Page::new(format!("Configuration files for {}", draft.name), "/new", body)))
 }
 
-pub(super) fn file_of_draft(app: &App, request: &PageRequest) -> Result<Reply, Failure> {
+pub(super) fn file_of_draft(app: &App, request: &PageRequest) -> Result<Shown, Failure> {
     let (_, model) = model(app, request)?;
     let one = gateway::by_name(request.part(2)).ok_or_else(|| Failure::not_found("There is no such gateway."))?;
     let (files, _) = written(&model, one).map_err(Failure::not_found)?;

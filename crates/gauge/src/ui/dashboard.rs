@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::html::{Cell, link, table, tag, text, url};
-use super::page::{Failure, Page, Reply};
+use super::page::{Failure, Page, Shown};
 use super::request::PageRequest;
 use super::{App, runs};
 use crate::history::{CampaignFilter, Filter, figure_words, stored};
@@ -12,7 +12,7 @@ use crate::report::date;
 /// Campaigns that are listed.
 const LATEST: u32 = 8;
 
-pub(super) fn page(app: &App, _: &PageRequest) -> Result<Reply, Failure> {
+pub(super) fn page(app: &App, _: &PageRequest) -> Result<Shown, Failure> {
     let history = app.history()?;
     let started: Vec<_> = app.starts.all().into_iter().filter(|start| start.code.is_none()).collect();
     let running = history.campaigns(&CampaignFilter {
@@ -77,5 +77,5 @@ pub(super) fn page(app: &App, _: &PageRequest) -> Result<Reply, Failure> {
     }
     body.push_str("</div>");
     let live = running.all > 0 || !started.is_empty();
-    Ok(Reply::Page(Page { live, ..Page::new("Dashboard", "/", body) }))
+    Ok(Shown::Page(Page { live, ..Page::new("Dashboard", "/", body) }))
 }

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 
 use super::App;
 use super::html::{Cell, facts, lines, link, table, tag, text, url};
-use super::page::{Failure, Page, Reply};
+use super::page::{Failure, Page, Shown};
 use super::request::PageRequest;
 use super::starts::{NotStarted, RESULTS, Started};
 use crate::plan::{Deploy, Plan};
@@ -79,7 +79,7 @@ pub(super) fn path_of(file: &str) -> String {
     format!("/evaluations/show?file={}", url(file))
 }
 
-pub(super) fn page(app: &App, _: &PageRequest) -> Result<Reply, Failure> {
+pub(super) fn page(app: &App, _: &PageRequest) -> Result<Shown, Failure> {
     let mut body = format!("<p>Folder: <code>{}</code></p>", text(&app.options.folder.display().to_string()));
     let started = app.starts.all();
     if !started.is_empty() {
@@ -112,11 +112,11 @@ pub(super) fn page(app: &App, _: &PageRequest) -> Result<Reply, Failure> {
         }
         body.push_str("</ul>");
     }
-    Ok(Reply::Page(Page::new("Evaluations", "/evaluations", body)))
+    Ok(Shown::Page(Page::new("Evaluations", "/evaluations", body)))
 }
 
 /// One evaluation: what it would run, and the form that starts it.
-pub(super) fn show(app: &App, request: &PageRequest) -> Result<Reply, Failure> {
+pub(super) fn show(app: &App, request: &PageRequest) -> Result<Shown, Failure> {
     let shown = request.query.get("file");
     let file = file(app, shown)?;
     let mut body = String::new();
@@ -144,7 +144,7 @@ pub(super) fn show(app: &App, request: &PageRequest) -> Result<Reply, Failure> {
             let _ = write!(body, "<p class=\"failed\" role=\"alert\">{}</p>", text(&error.to_string()));
         }
     }
-    Ok(Reply::Page(Page::new(shown, "/evaluations", body)))
+    Ok(Shown::Page(Page::new(shown, "/evaluations", body)))
 }
 
 fn what(plan: &Plan) -> String {
@@ -170,12 +170,12 @@ fn what(plan: &Plan) -> String {
     ])
 }
 
-pub(super) fn start(app: &App, request: &PageRequest) -> Result<Reply, Failure> {
+pub(super) fn start(app: &App, request: &PageRequest) -> Result<Shown, Failure> {
     let shown = request.form.get("file");
     let file = file(app, shown)?;
     let plan = Plan::read(&file).map_err(|error| Failure::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()))?;
     match app.starts.start(&app.options, &file, shown, &plan.name, request.form.has("quick")) {
-        Ok(key) => Ok(Reply::See(format!("/started/{}", url(&key)))),
+        Ok(key) => Ok(Shown::See(format!("/started/{}", url(&key)))),
         Err(NotStarted::Busy(key)) => {
             let why =
                 format!("`{key}` runs. Two runs on one machine would measure each other: wait for it, or stop it.");
@@ -185,10 +185,10 @@ pub(super) fn start(app: &App, request: &PageRequest) -> Result<Reply, Failure> 
     }
 }
 
-pub(super) fn stop(app: &App, request: &PageRequest) -> Result<Reply, Failure> {
+pub(super) fn stop(app: &App, request: &PageRequest) -> Result<Shown, Failure> {
     let key = request.part(1);
     if app.starts.stop(key) {
-        Ok(Reply::See(format!("/started/{}", url(key))))
+        Ok(Shown::See(format!("/started/{}", url(key))))
     } else {
         Err(Failure::not_found("Nothing of this name was started since gauge ui began."))
     }

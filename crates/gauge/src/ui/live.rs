@@ -9,7 +9,7 @@ use std::path::Path;
 use super::App;
 use super::chart::{Line, chart};
 use super::html::{lines, link, tag, text, url};
-use super::page::{Failure, Page, Reply};
+use super::page::{Failure, Page, Shown};
 use super::request::PageRequest;
 use super::starts::{LOG, Started};
 use crate::campaign::events::{self, Event};
@@ -27,7 +27,7 @@ const TAIL: u64 = 4 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Live {
     pub(super) campaign: Option<String>,
-    turns: Option<(usize, usize)>,
+    runs: Option<(usize, usize)>,
     step: String,
     warnings: VecDeque<String>,
     /// The latest last: trial, state, words.
@@ -62,7 +62,7 @@ impl Live {
     fn take(&mut self, event: Event) {
         match event {
             Event::Begun { campaign, .. } => (self.campaign, self.ended) = (Some(campaign), None),
-            Event::Planned { turns, done } => self.turns = Some((turns, done)),
+            Event::Planned { runs, done } => self.runs = Some((runs, done)),
             Event::Step { step, text } if step == "warning" => push(&mut self.warnings, text, 5),
             Event::Step { step, text } => self.step = format!("{step}: {text}"),
             Event::Trial { trial, round, system, workload, state, reason, rate, p50_ms, p99_ms } => {
@@ -91,12 +91,12 @@ impl Live {
         let last = self.moments.back();
         let load = last.and_then(|moment| moment.load.as_ref());
         let of = |part: Option<PartMoment>| part.map_or("—".to_owned(), |part| format!("{:.0} %", part.cpu_percent));
-        let (turns, done) = self.turns.unwrap_or_default();
+        let (runs, done) = self.runs.unwrap_or_default();
         let _ = write!(
             out,
-            "<p><label for=\"turns\">{done} of {turns} system runs</label> <progress id=\"turns\" max=\"{}\" value=\"{done}\"></progress></p>\
+            "<p><label for=\"turns\">{done} of {runs} system runs</label> <progress id=\"turns\" max=\"{}\" value=\"{done}\"></progress></p>\
              <p>{}</p>",
-            turns.max(1),
+            runs.max(1),
             text(&self.step)
         );
         let tiles = [
@@ -165,15 +165,15 @@ fn push<T>(list: &mut VecDeque<T>, item: T, most: usize) {
 const LOST: &str = "<p class=\"failed\" id=\"lost\" role=\"alert\" hidden>There is no connection to gauge ui.</p>";
 
 /// A campaign of the history that runs.
-pub(super) fn of_campaign(app: &App, request: &PageRequest) -> Result<Reply, Failure> {
+pub(super) fn of_campaign(app: &App, request: &PageRequest) -> Result<Shown, Failure> {
     let head = app.history()?.head(request.part(1))?;
     let path = format!("/runs/{}", url(&head.id));
     if head.status != "running" {
-        return Ok(Reply::See(path));
+        return Ok(Shown::See(path));
     }
     // One that was started here can be stopped here.
     if let Some(start) = app.starts.all().into_iter().find(|start| start.out == Path::new(&head.directory)) {
-        return Ok(Reply::See(format!("/started/{}", url(&start.key))));
+        return Ok(Shown::See(format!("/started/{}", url(&start.key))));
     }
     let here = head.host == rustix::system::uname().nodename().to_string_lossy();
     let live = if here { Live::read(Path::new(&head.directory)) } else { Live::default() };
@@ -182,11 +182,11 @@ pub(super) fn of_campaign(app: &App, request: &PageRequest) -> Result<Reply, Fai
         let _ = write!(body, "<p class=\"note\">It runs on {}, and its events are there.</p>", text(&head.host));
     }
     let _ = write!(body, "<div id=\"live\">{}</div>", live.html());
-    Ok(Reply::Page(Page { live: true, ..Page::new(head.results.name, "/runs", body) }))
+    Ok(Shown::Page(Page { live: true, ..Page::new(head.results.name, "/runs", body) }))
 }
 
 /// A program that was started here.
-pub(super) fn of_start(app: &App, request: &PageRequest) -> Result<Reply, Failure> {
+pub(super) fn of_start(app: &App, request: &PageRequest) -> Result<Shown, Failure> {
     let key = request.part(1);
     let Some(start) = app.starts.get(key) else {
         return Err(Failure::not_found("Nothing of this name was started since gauge ui began."));
@@ -220,7 +220,7 @@ pub(super) fn of_start(app: &App, request: &PageRequest) -> Result<Reply, Failur
         live.html(),
         lines(&log, "Output of gauge run")
     );
-    Ok(Reply::Page(Page { live: runs, ..Page::new(start.name, "/evaluations", body) }))
+    Ok(Shown::Page(Page { live: runs, ..Page::new(start.name, "/evaluations", body) }))
 }
 
 fn said(start: &Started) -> String {

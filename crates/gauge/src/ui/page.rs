@@ -40,7 +40,7 @@ impl Page {
 }
 
 /// What a request leads to.
-pub(super) enum Reply {
+pub(super) enum Shown {
     Page(Page),
     /// To another page, after an action.
     See(String),
@@ -84,14 +84,14 @@ impl From<HistoryError> for Failure {
 }
 
 /// A reply as a response. `csrf` is in the form of the logout.
-pub(super) fn respond(reply: Result<Reply, Failure>, csrf: &str, has_login: bool) -> Response {
-    match reply {
-        Ok(Reply::Page(page)) => {
+pub(super) fn respond(shown: Result<Shown, Failure>, csrf: &str, has_login: bool) -> Response {
+    match shown {
+        Ok(Shown::Page(page)) => {
             let status = page.status;
             (status, Html(frame(&page, csrf, has_login))).into_response()
         }
-        Ok(Reply::See(to)) => Redirect::to(&to).into_response(),
-        Ok(Reply::File { kind, name, content }) => {
+        Ok(Shown::See(to)) => Redirect::to(&to).into_response(),
+        Ok(Shown::File { kind, name, content }) => {
             let mut response = ([(header::CONTENT_TYPE, kind)], content).into_response();
             if let Some(name) = name {
                 // Names are made here, of letters, digits, dots and dashes.
@@ -102,7 +102,7 @@ pub(super) fn respond(reply: Result<Reply, Failure>, csrf: &str, has_login: bool
             }
             response
         }
-        Ok(Reply::Sandboxed(html)) => {
+        Ok(Shown::Sandboxed(html)) => {
             let policy = "sandbox allow-scripts allow-popups; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
             ([(header::CONTENT_SECURITY_POLICY, policy)], Html(html)).into_response()
         }

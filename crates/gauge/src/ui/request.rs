@@ -12,7 +12,7 @@ use axum::routing::{MethodRouter, get, post};
 use super::App;
 use super::access::Visitor;
 use super::multipart::{self, Upload};
-use super::page::{Failure, Reply, respond};
+use super::page::{Failure, Shown, respond};
 
 /// Bytes of a form, with a file or without.
 pub(super) const FORM: usize = 8 << 20;
@@ -84,7 +84,7 @@ impl PageRequest {
 }
 
 /// What makes a page.
-pub(super) type Work = fn(&App, &PageRequest) -> Result<Reply, Failure>;
+pub(super) type Work = fn(&App, &PageRequest) -> Result<Shown, Failure>;
 
 /// A page to look at.
 pub(super) fn view(work: Work) -> MethodRouter<Arc<App>> {
@@ -103,9 +103,10 @@ async fn handle(app: Arc<App>, visitor: Visitor, request: Request, work: Work, a
         Ok(request) => request,
         Err(failure) => return respond(Err(failure), &csrf, has_login),
     };
-    let reply = tokio::task::spawn_blocking(move || work(&app, &page_request)).await;
-    let reply = reply.unwrap_or_else(|_| Err(Failure::internal("This page could not be made; the program says more.")));
-    respond(reply, &csrf, has_login)
+    let response = tokio::task::spawn_blocking(move || work(&app, &page_request)).await;
+    let response =
+        response.unwrap_or_else(|_| Err(Failure::internal("This page could not be made; the program says more.")));
+    respond(response, &csrf, has_login)
 }
 
 async fn read(csrf: &str, request: Request, acts: bool) -> Result<PageRequest, Failure> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::App;
 use super::html::{Cell, facts, lines, table, tag, text, url};
-use super::page::{Failure, Page, Reply};
+use super::page::{Failure, Page, Shown};
 use super::request::PageRequest;
 use super::runs::duration;
 use crate::history::{Figures, Filter, Group, StoredHead, figure_words, stored};
@@ -26,12 +26,12 @@ fn judged(app: &App, id: &str) -> Result<Arc<Judged>, Failure> {
     Ok(Arc::new(Judged { results, judgement }))
 }
 
-pub(super) fn page(app: &App, request: &PageRequest) -> Result<Reply, Failure> {
+pub(super) fn page(app: &App, request: &PageRequest) -> Result<Shown, Failure> {
     let history = app.history()?;
     let head = history.head(request.part(1))?;
     let path = format!("/runs/{}", url(&head.id));
     if head.status == "running" {
-        return Ok(Reply::See(format!("{path}/live")));
+        return Ok(Shown::See(format!("{path}/live")));
     }
     let groups = history.list(&Filter { campaign: Some(head.id.clone()), ..Filter::default() })?;
     let judged = judged(app, &head.id)?;
@@ -65,7 +65,7 @@ pub(super) fn page(app: &App, request: &PageRequest) -> Result<Reply, Failure> {
         "<details><summary>The evaluation</summary>{}</details>",
         lines(&results.evaluation, "The evaluation")
     );
-    Ok(Reply::Page(Page::new(head.results.name, "/runs", body)))
+    Ok(Shown::Page(Page::new(head.results.name, "/runs", body)))
 }
 
 fn about(head: &StoredHead) -> String {
@@ -224,7 +224,7 @@ fn operations(workload: &str, judgement: &Judgement) -> String {
                 let share = latency.p95_ms.filter(|_| top > 0.0).map_or(0.0, |p95| p95 / top * 100.0);
                 vec![
                     Cell::Head(text(&row.system)),
-                    Cell::Number(number(operation.answered as f64)),
+                    Cell::Number(number(operation.responses as f64)),
                     Cell::Number(operation.rate.map_or("—".to_owned(), |rate| format!("{}/s", number(rate)))),
                     Cell::Number(words(latency.p50_ms)),
                     Cell::Number(words(latency.p95_ms)),
@@ -277,21 +277,21 @@ fn findings(judgement: &Judgement) -> String {
 }
 
 /// The whole report, as `gauge run` writes it.
-pub(super) fn report(app: &App, request: &PageRequest) -> Result<Reply, Failure> {
+pub(super) fn report(app: &App, request: &PageRequest) -> Result<Shown, Failure> {
     let judged = judged(app, request.part(1))?;
-    Ok(Reply::Sandboxed(report::to_html(&judged.results, &judged.judgement)))
+    Ok(Shown::Sandboxed(report::to_html(&judged.results, &judged.judgement)))
 }
 
-pub(super) fn json(app: &App, request: &PageRequest) -> Result<Reply, Failure> {
+pub(super) fn json(app: &App, request: &PageRequest) -> Result<Shown, Failure> {
     let judged = judged(app, request.part(1))?;
     let content = report::to_json(&judged.results, &judged.judgement).into_bytes();
-    Ok(Reply::File { kind: "application/json", name: Some(file_name(&judged.results, "json")), content })
+    Ok(Shown::File { kind: "application/json", name: Some(file_name(&judged.results, "json")), content })
 }
 
-pub(super) fn csv(app: &App, request: &PageRequest) -> Result<Reply, Failure> {
+pub(super) fn csv(app: &App, request: &PageRequest) -> Result<Shown, Failure> {
     let judged = judged(app, request.part(1))?;
     let content = report::to_csv(&judged.results, &judged.judgement).into_bytes();
-    Ok(Reply::File { kind: "text/csv; charset=utf-8", name: Some(file_name(&judged.results, "csv")), content })
+    Ok(Shown::File { kind: "text/csv; charset=utf-8", name: Some(file_name(&judged.results, "csv")), content })
 }
 
 fn file_name(results: &Results, extension: &str) -> String {

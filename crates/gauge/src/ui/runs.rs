@@ -2,7 +2,7 @@
 
 use super::App;
 use super::html::{Cell, link, options, table, tag, text, url};
-use super::page::{Failure, Page, Reply};
+use super::page::{Failure, Page, Shown};
 use super::request::PageRequest;
 use crate::history::{CampaignFilter, CampaignRow};
 use crate::report::date;
@@ -39,7 +39,7 @@ pub(super) fn duration(ms: u64) -> String {
     }
 }
 
-pub(super) fn page(app: &App, request: &PageRequest) -> Result<Reply, Failure> {
+pub(super) fn page(app: &App, request: &PageRequest) -> Result<Shown, Failure> {
     let query = &request.query;
     let page: u32 = query.get("page").parse().unwrap_or(1).clamp(1, 1_000_000);
     let filter = CampaignFilter {
@@ -84,5 +84,5 @@ pub(super) fn page(app: &App, request: &PageRequest) -> Result<Reply, Failure> {
         }
         body.push_str("</nav>");
     }
-    Ok(Reply::Page(Page::new("Runs", "/runs", body)))
+    Ok(Shown::Page(Page::new("Runs", "/runs", body)))
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::App;
 use super::chart::{Line, chart};
 use super::html::{Cell, link, options, table, text, url};
-use super::page::{Failure, Page, Reply};
+use super::page::{Failure, Page, Shown};
 use super::request::PageRequest;
 use crate::history::{Filter, Group, STORED, figure_words, stored};
 use crate::report::date;
@@ -15,7 +15,7 @@ use crate::stats::{LEAST, change_points};
 /// Campaigns that are looked at, the newest: the search for changes takes the square of their number.
 const CAMPAIGNS: usize = 100;
 
-pub(super) fn page(app: &App, request: &PageRequest) -> Result<Reply, Failure> {
+pub(super) fn page(app: &App, request: &PageRequest) -> Result<Shown, Failure> {
     let query = &request.query;
     let history = app.history()?;
     let systems: Vec<String> = history.overview()?.into_iter().map(|system| system.api).collect();
@@ -52,7 +52,7 @@ pub(super) fn page(app: &App, request: &PageRequest) -> Result<Reply, Failure> {
         let title = format!("{} under {workload}{payload} on {host}", STORED[column]);
         let _ = write!(body, "<h2>{}</h2>{}", text(&title), one(column, &title, &groups));
     }
-    Ok(Reply::Page(Page::new(format!("Trends of {system}"), "/trends", body)))
+    Ok(Shown::Page(Page::new(format!("Trends of {system}"), "/trends", body)))
 }
 
 fn one(column: usize, title: &str, groups: &[&Group]) -> String {

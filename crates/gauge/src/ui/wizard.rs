@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 
 use super::App;
 use super::html::{text, url};
-use super::page::{Failure, Page, Reply};
+use super::page::{Failure, Page, Shown};
 use super::request::{FORM, PageRequest};
 use super::{evaluations, multipart::Upload};
 use crate::plan::Plan;
@@ -30,8 +30,8 @@ fn steps(current: usize) -> String {
     format!("<ol class=\"wizard\">{}</ol>", steps.iter().enumerate().map(step).collect::<String>())
 }
 
-pub(super) fn upload_page(_: &App, request: &PageRequest) -> Result<Reply, Failure> {
-    Ok(Reply::Page(upload_form(request, None)))
+pub(super) fn upload_page(_: &App, request: &PageRequest) -> Result<Shown, Failure> {
+    Ok(Shown::Page(upload_form(request, None)))
 }
 
 fn upload_form(request: &PageRequest, wrong: Option<&str>) -> Page {
@@ -55,15 +55,15 @@ fn upload_form(request: &PageRequest, wrong: Option<&str>) -> Page {
 }
 
 /// What is wrong with a form; it is shown again.
-fn wrong(mut page: Page) -> Result<Reply, Failure> {
+fn wrong(mut page: Page) -> Result<Shown, Failure> {
     page.status = StatusCode::UNPROCESSABLE_ENTITY;
-    Ok(Reply::Page(page))
+    Ok(Shown::Page(page))
 }
 
 /// What `gauge demo` serves.
 const DEMO: &str = include_str!("../../../../examples/evaluations/demo.openapi.yaml");
 
-pub(super) fn upload(app: &App, request: &PageRequest) -> Result<Reply, Failure> {
+pub(super) fn upload(app: &App, request: &PageRequest) -> Result<Shown, Failure> {
     const { assert!(DESCRIPTION < FORM) }
     let again = |why: &str| wrong(upload_form(request, Some(why)));
     let demo = Upload { name: "demo.yaml".to_owned(), bytes: DEMO.as_bytes().to_vec() };
@@ -78,7 +78,7 @@ pub(super) fn upload(app: &App, request: &PageRequest) -> Result<Reply, Failure>
     }
     // Before it is kept: it may refer to nothing else, and a broken one leaves nothing behind.
     match Draft::create(&app.options.folder, name, &upload.bytes) {
-        Ok(draft) => Ok(Reply::See(format!("/new/{}", url(&draft.key)))),
+        Ok(draft) => Ok(Shown::See(format!("/new/{}", url(&draft.key)))),
         Err(draft::CreateError::Description(why)) => again(&format!("The description cannot be used:\n{why}")),
         Err(draft::CreateError::System(error)) => Err(Failure::internal(error)),
     }
@@ -95,13 +95,13 @@ pub(super) fn draft(app: &App, key: &str) -> Result<Draft, Failure> {
     Draft::open(key, &folder).map_err(|why| Failure::new(StatusCode::UNPROCESSABLE_ENTITY, why))
 }
 
-pub(super) fn choose_page(app: &App, request: &PageRequest) -> Result<Reply, Failure> {
+pub(super) fn choose_page(app: &App, request: &PageRequest) -> Result<Shown, Failure> {
     let draft = draft(app, request.part(1))?;
     let choices = draft.choices();
-    Ok(Reply::Page(Page::new(draft.name.clone(), "/new", steps(1) + &form::page(&draft, &choices, request, None))))
+    Ok(Shown::Page(Page::new(draft.name.clone(), "/new", steps(1) + &form::page(&draft, &choices, request, None))))
 }
 
-pub(super) fn choose(app: &App, request: &PageRequest) -> Result<Reply, Failure> {
+pub(super) fn choose(app: &App, request: &PageRequest) -> Result<Shown, Failure> {
     let draft = draft(app, request.part(1))?;
     let choices = form::read(&request.form);
     let again = |why: &str| {
@@ -115,7 +115,7 @@ pub(super) fn choose(app: &App, request: &PageRequest) -> Result<Reply, Failure>
     let shown = draft.evaluation_path();
     match Plan::read(&evaluations::file(app, &shown)?) {
         // The last step is the page of the evaluation, with its form to start it.
-        Ok(_) => Ok(Reply::See(evaluations::path_of(&shown))),
+        Ok(_) => Ok(Shown::See(evaluations::path_of(&shown))),
         Err(error) => again(&error.to_string()),
     }
 }

@@ -155,8 +155,8 @@ impl Lint {
         };
         let expected = |status: u16| self.expect.iter().any(|statuses| statuses.contains(status));
         let unexpected: u64 = statuses.iter().filter(|(status, _)| !expected(**status)).map(|(_, count)| count).sum();
-        let without_answer = total.errors.total.map(|all| all - total.errors.status.unwrap_or(0).min(all));
-        total.errors.total = without_answer.map(|others| others + unexpected);
+        let without_response = total.errors.total.map(|all| all - total.errors.status.unwrap_or(0).min(all));
+        total.errors.total = without_response.map(|others| others + unexpected);
         total.errors.status = Some(unexpected);
     }
 }

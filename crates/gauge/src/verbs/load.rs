@@ -269,7 +269,7 @@ impl Load {
         if report.truncated.is_some() {
             return ExitCode::from(INTERRUPTED);
         }
-        match report.total.requests.answered {
+        match report.total.requests.responses {
             Some(0) => ExitCode::FAILURE,
             _ => printed,
         }

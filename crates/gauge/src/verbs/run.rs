@@ -188,7 +188,7 @@ impl Run {
         let Some(target) = target else { return Ok(None) };
         match History::open(&target) {
             Ok(history) => Ok(Some(Recorder::new(history, out))),
-            Err(error) if target.asked_for => Err(super::history::failed(&error)),
+            Err(error) if target.requested => Err(super::history::failed(&error)),
             Err(error) => {
                 eprintln!("gauge: {error}; this run is stored in its files only, and `gauge import` stores them later");
                 Ok(None)

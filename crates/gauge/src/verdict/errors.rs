@@ -33,7 +33,7 @@ fn kinds(total: &Measurement) -> Vec<String> {
         ("reset", errors.reset),
         ("timed out", errors.timeout),
         ("unexpected status", errors.status),
-        ("bad reply", errors.bad_reply),
+        ("bad reply", errors.invalid_response),
         ("of TLS", errors.tls),
         ("closed", errors.closed),
         ("not sent", errors.unsent),
@@ -42,10 +42,10 @@ fn kinds(total: &Measurement) -> Vec<String> {
     .filter_map(|(name, count)| Some(format!("{} {name}", number(count.filter(|count| *count > 0)? as f64))))
     .collect();
     if let Some(statuses) = &total.statuses {
-        let answers: Vec<String> =
+        let responses: Vec<String> =
             statuses.iter().map(|(status, count)| format!("{} x {status}", number(*count as f64))).collect();
         if statuses.len() > 1 || statuses.keys().any(|status| !(200..400).contains(status) && *status != 101) {
-            kinds.push(format!("responses {}", answers.join(" ")));
+            kinds.push(format!("responses {}", responses.join(" ")));
         }
     }
     kinds

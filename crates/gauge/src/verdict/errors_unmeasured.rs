@@ -13,7 +13,7 @@ pub(super) fn look(report: &Report, _context: &Context<'_>) -> Option<String> {
         ("resets", errors.reset),
         ("time-outs", errors.timeout),
         ("unexpected statuses", errors.status),
-        ("bad replies", errors.bad_reply),
+        ("bad replies", errors.invalid_response),
     ]
     .into_iter()
     .filter_map(|(name, count)| count.map(|_| name))

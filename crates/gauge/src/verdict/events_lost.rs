@@ -11,13 +11,13 @@ const MISSING: f64 = 0.001;
 pub(super) fn look(report: &Report, context: &Context<'_>) -> Option<String> {
     report.operations.iter().find_map(|operation| {
         let direct = context.direct_operations.iter().find(|direct| direct.name == operation.name)?;
-        let (ours, direct) = (per_stream(&operation.total)?, per_stream(&direct.total)?);
-        (ours < direct * (1.0 - MISSING)).then(|| {
+        let (own, direct) = (per_stream(&operation.total)?, per_stream(&direct.total)?);
+        (own < direct * (1.0 - MISSING)).then(|| {
             format!(
                 "`{}` has {} events in a stream, {} of the {} without a gateway",
                 operation.name,
-                number(ours),
-                percent(ours / direct),
+                number(own),
+                percent(own / direct),
                 number(direct),
             )
         })
@@ -25,6 +25,6 @@ pub(super) fn look(report: &Report, context: &Context<'_>) -> Option<String> {
 }
 
 fn per_stream(total: &Measurement) -> Option<f64> {
-    let answered = total.requests.answered.filter(|answered| *answered > 0)?;
-    Some(total.events?.received as f64 / answered as f64)
+    let responses = total.requests.responses.filter(|responses| *responses > 0)?;
+    Some(total.events?.received as f64 / responses as f64)
 }

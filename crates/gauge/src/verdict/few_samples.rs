@@ -26,7 +26,7 @@ pub(super) fn look(report: &Report, _context: &Context<'_>) -> Option<String> {
             .map_or(String::new(), |mean| format!("; a mean of {} says nothing of the slowest", time(mean)));
         return Some(format!("the results hold no p90, p95 or p99{mean}"));
     }
-    let count = latency.count.or(report.total.requests.answered)?;
+    let count = latency.count.or(report.total.requests.responses)?;
     // p99.9 is in every report of Gauge's load generator, but printed only with enough samples; tables show the other percentiles.
     let (percentile, value) =
         [(99.0, latency.p99_ms), (95.0, latency.p95_ms), (90.0, latency.p90_ms), (50.0, latency.p50_ms)]

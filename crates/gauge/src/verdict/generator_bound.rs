@@ -129,8 +129,8 @@ fn shares(context: &Context<'_>) -> Option<bool> {
         return Some(false);
     }
     let part = |name: &str| context.pinned?.get(name);
-    let (ours, theirs) = (part("generator")?, part("upstream")?);
-    Some(ours.iter().any(|cpu| theirs.contains(cpu)))
+    let (own, other) = (part("generator")?, part("upstream")?);
+    Some(own.iter().any(|cpu| other.contains(cpu)))
 }
 
 /// Its users spent their time thinking.

@@ -50,7 +50,7 @@ pub(super) fn look(report: &Report, context: &Context<'_>) -> Option<String> {
         ));
     }
     // Fewer than there were: only where every user sends its next request at once, and often enough that the run's ends do not matter.
-    let requests = total.requests.answered? as f64;
+    let requests = total.requests.responses? as f64;
     let known = context.planned.think_s.is_some() || WITHOUT_THINKING.contains(&report.generator.name.as_str());
     // The most users that there were is not their mean.
     let known = known && (report.generator.name != "k6" || context.planned.concurrency.is_some());
@@ -63,11 +63,11 @@ pub(super) fn look(report: &Report, context: &Context<'_>) -> Option<String> {
             errors.connect,
             errors.reset,
             errors.timeout,
-            errors.bad_reply,
+            errors.invalid_response,
             errors.tls,
             errors.closed,
             errors.unsent,
-            total.requests.unanswered,
+            total.requests.no_response,
         ]
         .into_iter()
         .any(without_response);

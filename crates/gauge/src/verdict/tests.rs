@@ -11,7 +11,7 @@ fn sound() -> Report {
     let total = &mut report.total;
     total.duration_s = Some(10.0);
     total.concurrency = Some(64.0);
-    total.requests.answered = Some(640_000);
+    total.requests.responses = Some(640_000);
     total.rate.achieved = Some(64_000.0);
     total.errors = Errors::none();
     total.latency = Latency::of(histogram);
@@ -24,7 +24,7 @@ fn sound_open() -> Report {
     let mut histogram = Histogram::default();
     histogram.record_n(50_000, 10_000);
     let total = &mut report.total;
-    total.requests.answered = Some(10_000);
+    total.requests.responses = Some(10_000);
     total.requests.scheduled = Some(10_000);
     total.requests.dropped = Some(0);
     total.rate.achieved = Some(1_000.0);
@@ -146,7 +146,7 @@ fn fewer_requests_than_the_users_must_have_made() {
     let mut report = sound();
     report.generator.name = "wrk".to_owned();
     report.total.rate.achieved = Some(32_000.0);
-    report.total.requests.answered = Some(1_000);
+    report.total.requests.responses = Some(1_000);
     nothing(&report, &Context::default());
 }
 
@@ -209,7 +209,7 @@ fn each_of_several_generators_is_judged_by_itself() {
 fn a_server_that_hangs_is_no_late_generator() {
     let mut report = sound_open();
     report.total.concurrency = Some(64.0);
-    report.total.requests.answered = Some(500);
+    report.total.requests.responses = Some(500);
     report.total.requests.dropped = Some(9_436);
     report.total.rate.achieved = Some(50.0);
     report.total.errors.timeout = Some(64);
@@ -219,7 +219,7 @@ fn a_server_that_hangs_is_no_late_generator() {
     assert!(effects.contains(&Name::RateNotAchieved), "{effects:?}");
     // In a closed loop: half of the time no response came.
     let mut report = sound();
-    report.total.requests.answered = Some(320_000);
+    report.total.requests.responses = Some(320_000);
     report.total.rate.achieved = Some(32_000.0);
     report.total.errors.timeout = Some(64);
     report.total.errors.total = Some(64);
@@ -256,7 +256,7 @@ fn workers_that_all_wait_cannot_keep_a_rate() {
 }
 
 #[test]
-fn the_lane_without_a_gateway_is_hardly_faster() {
+fn the_baseline_is_hardly_faster() {
     let direct = {
         let mut direct = sound().total;
         direct.rate.achieved = Some(76_800.0);
@@ -298,8 +298,8 @@ fn generator_and_upstream_filled_the_processor_that_they_share() {
         only(&sound_open(), &context, Name::GeneratorBound),
         "the generator used 0.450 and the upstream 0.500 of the 1 processors that they share (95 %)"
     );
-    let apart = BTreeMap::from([("generator".to_owned(), vec![1]), ("upstream".to_owned(), vec![2])]);
-    nothing(&sound_open(), &Context { pinned: Some(&apart), ..context });
+    let separate = BTreeMap::from([("generator".to_owned(), vec![1]), ("upstream".to_owned(), vec![2])]);
+    nothing(&sound_open(), &Context { pinned: Some(&separate), ..context });
     nothing(&sound_open(), &Context { pinned: None, ..context });
     // In a closed loop it is the baseline that is looked at; in that system itself there is nothing else.
     nothing(&sound(), &context);
@@ -311,7 +311,7 @@ fn generator_and_upstream_filled_the_processor_that_they_share() {
 }
 
 #[test]
-fn a_rate_that_the_lane_without_a_gateway_cannot_keep() {
+fn a_rate_that_the_baseline_cannot_keep() {
     let mut direct = sound_open().total;
     direct.requests.dropped = Some(500);
     let evidence = only(&sound_open(), &Context { direct: Some(&direct), ..Context::default() }, Name::GeneratorBound);
@@ -329,7 +329,7 @@ fn the_upstream_used_its_processors_up() {
 }
 
 #[test]
-fn less_than_was_asked_for() {
+fn less_than_was_requested() {
     let mut report = sound_open();
     report.total.rate.achieved = Some(900.0);
     let evidence = only(&report, &Context::default(), Name::RateNotAchieved);
@@ -582,7 +582,7 @@ fn what_reached_the_upstream_is_what_was_sent() {
 }
 
 #[test]
-fn what_a_gateway_may_answer_by_itself_need_not_reach_the_upstream() {
+fn what_a_gateway_may_serve_by_itself_need_not_reach_the_upstream() {
     let (mut report, observed) = reached(4_000, 400_000);
     let context = Context { observed: Some(&observed), ..Context::default() };
     // A limit.
@@ -602,9 +602,9 @@ fn what_a_gateway_may_answer_by_itself_need_not_reach_the_upstream() {
 fn streams_have_the_events_that_they_have_without_a_gateway() {
     let with = |events: u64| {
         let mut report = sound();
-        let answered = report.total.requests.answered.expect("counted");
+        let responses = report.total.requests.responses.expect("counted");
         let mut total = report.total.clone();
-        total.events = Some(Events { received: answered * events, arrivals: answered });
+        total.events = Some(Events { received: responses * events, arrivals: responses });
         report.operations = vec![Operation { name: "events".to_owned(), total }];
         report
     };

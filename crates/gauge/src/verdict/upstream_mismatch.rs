@@ -30,11 +30,11 @@ pub(super) fn look(report: &Report, context: &Context<'_>) -> Option<String> {
     // So does a limit, and errors are judged as such.
     let limited = total.statuses.as_ref().and_then(|statuses| statuses.get(&429)).copied().unwrap_or(0);
     let errors = total.errors.status.unwrap_or(0);
-    let answered = total.requests.answered?.saturating_sub(limited + errors);
-    let missing = answered.saturating_sub(reached.requests);
-    if missing as f64 > answered as f64 * MISSING {
-        let share = percent(missing as f64 / answered as f64);
-        let (missing, responses) = (number(missing as f64), number(answered as f64));
+    let received = total.requests.responses?.saturating_sub(limited + errors);
+    let missing = received.saturating_sub(reached.requests);
+    if missing as f64 > received as f64 * MISSING {
+        let share = percent(missing as f64 / received as f64);
+        let (missing, responses) = (number(missing as f64), number(received as f64));
         return Some(format!("{missing} of {responses} requests with a response ({share}) did not reach the upstream"));
     }
     // Bodies can be compared where each request is known to have come once.

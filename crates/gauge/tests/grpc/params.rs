@@ -83,7 +83,7 @@ fn a_value_that_the_message_cannot_have_is_refused_before_the_load() {
 }
 
 #[test]
-fn a_value_that_turns_out_wrong_later_is_counted_and_said() {
+fn a_value_that_proves_wrong_later_is_counted_and_said() {
     let operation = r#"operations:
   - id: one
     grpc: {method: lab.Lab/One}

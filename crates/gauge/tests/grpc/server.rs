@@ -294,7 +294,7 @@ struct Query {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Reply {
+struct Parts {
     #[prost(message, optional, tag = "4")]
     files: Option<Files>,
     #[prost(message, optional, tag = "6")]
@@ -361,17 +361,17 @@ async fn describe(
             (Some(name), _) if name == "types.proto" && reflection != Reflection::WithoutImport => file(name),
             _ => None,
         };
-        let mut reply = Reply::default();
+        let mut response = Parts::default();
         match found {
             _ if query.services.is_some() => {
                 let services = ["grpc.health.v1.Health", "lab.Lab"].map(|name| Service { name: name.to_owned() });
-                reply.services = Some(Services { services: services.to_vec() });
+                response.services = Some(Services { services: services.to_vec() });
             }
-            Some(_) if reflection == Reflection::Garbage => reply.files = Some(Files { files: vec![vec![0xFF; 8]] }),
-            Some(file) => reply.files = Some(Files { files: vec![file] }),
-            None => reply.error = Some(Refused { code: 5, message: "not found".to_owned() }),
+            Some(_) if reflection == Reflection::Garbage => response.files = Some(Files { files: vec![vec![0xFF; 8]] }),
+            Some(file) => response.files = Some(Files { files: vec![file] }),
+            None => response.error = Some(Refused { code: 5, message: "not found".to_owned() }),
         }
-        send(&mut out, framed(&reply.encode_to_vec())).await?;
+        send(&mut out, framed(&response.encode_to_vec())).await?;
     }
     out.send_trailers(fields(&[("grpc-status", "0")]))
 }

@@ -30,7 +30,7 @@ fn a_stream_of_the_server_is_one_call() {
     let (total, said, _) = load("lab.Lab/Down", &["-n", "20", "--body", "{}"]);
     assert_eq!((&total["errors"]["total"], &streams(&total)["received"]), (&json!(0), &json!(0)), "{said}");
     let (total, said, _) = load("lab.Lab/Down", &["-n", "20", "--responses", "6", "--body", body]);
-    assert_eq!((&total["errors"]["bad_reply"], &streams(&total)["short"]), (&json!(20), &json!(20)), "{said}");
+    assert_eq!((&total["errors"]["invalid_response"], &streams(&total)["short"]), (&json!(20), &json!(20)), "{said}");
     let why = total["grpc"]["first_error"].as_str().unwrap_or_default();
     assert!(why.contains("5 received") && why.contains("at least 6"), "{why}");
 }
@@ -50,7 +50,7 @@ fn windows_are_given_back_in_both_directions() {
 }
 
 #[test]
-fn lines_are_the_messages_of_a_stream_in_turn() {
+fn lines_are_the_messages_of_a_stream_in_order() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("words");
     std::fs::write(&file, "{\"count\":1}\n{\"count\":2}\n{\"count\":3}\n").expect("a file");
@@ -75,7 +75,7 @@ fn in_both_directions_one_message_is_in_flight() {
     );
     let (total, said, _) =
         load("lab.Lab/Both", &["-n", "4", "--messages", "8", "--body", r#"{"count":3,"text":"early"}"#]);
-    assert_eq!((&total["errors"]["bad_reply"], &streams(&total)["short"]), (&json!(4), &json!(4)), "{said}");
+    assert_eq!((&total["errors"]["invalid_response"], &streams(&total)["short"]), (&json!(4), &json!(4)), "{said}");
 }
 
 /// The text that makes the server fail so, the statuses, the kind of error, and the message of the first one.
@@ -88,9 +88,9 @@ fn a_stream_that_does_not_end_well_is_an_error() {
         ("data loss", json!({"15": 3}), "status", "DATA_LOSS: as%20it%20was%20told"),
         ("unavailable", json!({"14": 3}), "status", "UNAVAILABLE: try again"),
         ("http 503", json!({"503": 3}), "status", "HTTP status 503"),
-        ("cut", json!({}), "bad_reply", "in the middle of a message"),
-        ("compressed", json!({}), "bad_reply", "compressed"),
-        ("garbage", json!({}), "bad_reply", "not one that the method returns"),
+        ("cut", json!({}), "invalid_response", "in the middle of a message"),
+        ("compressed", json!({}), "invalid_response", "compressed"),
+        ("garbage", json!({}), "invalid_response", "not one that the method returns"),
         ("reset", json!({}), "reset", ""),
         ("hang", json!({}), "timeout", ""),
     ];

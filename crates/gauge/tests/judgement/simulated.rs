@@ -43,7 +43,7 @@ fn trial(
     };
     let mut report = Report::of("gauge");
     report.total.duration_s = Some(1.0);
-    report.total.requests.answered = Some(10_000);
+    report.total.requests.responses = Some(10_000);
     report.total.rate.achieved = Some(10_000.0 / factor());
     report.total.errors = Errors::none();
     let observed = Observed {

@@ -82,7 +82,7 @@ fn measurement(
         Measurement { duration_s: Some(duration_s), concurrency: Some(concurrency), ..Measurement::default() };
     total.requests.scheduled = requested.map(|_| count);
     total.requests.sent = Some(count);
-    total.requests.answered = Some(count);
+    total.requests.responses = Some(count);
     total.requests.dropped = requested.map(|_| 0);
     total.rate.requested = requested;
     total.rate.achieved = Some(count as f64 / duration_s);

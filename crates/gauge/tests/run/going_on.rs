@@ -52,7 +52,7 @@ impl Progress for StopAt {
 }
 
 #[test]
-fn what_was_not_asked_before_ctrl_c_is_asked_by_the_next_run() {
+fn what_was_not_sent_before_ctrl_c_is_sent_by_the_next_run() {
     let campaign = Campaign::new(&GATEWAYS.replace("repeats: 2", "repeats: 1"));
     let plan = Plan::read(&campaign.path("e.yaml")).unwrap_or_else(|error| panic!("{error}"));
     let options = Options {
@@ -125,7 +125,7 @@ fn a_campaign_does_not_go_on_with_another_program() {
 }
 
 #[test]
-fn an_unfinished_turn_of_an_earlier_version_is_made_again_and_not_kept_beside_it() {
+fn an_unfinished_round_of_an_earlier_version_is_made_again_and_not_kept_beside_it() {
     let campaign = Campaign::new(&short());
     assert_eq!(campaign.run(&[]).code, 0);
     let (now, then) = (campaign.out.join("raw/r01-nginx.read.json"), campaign.out.join("raw/r01-nginx-read.json"));

@@ -92,9 +92,9 @@ fn a_campaign_that_is_killed_at_any_moment_is_completed_by_resume() {
         // The trials of a system in a round are kept together as they are, here two of them.
         let done =
             |name: &str| kept.iter().filter(|(own, text)| own.starts_with(name) && text.contains("\"done\"")).count();
-        for turn in ["r01-one.", "r01-two.", "r02-one.", "r02-two."].into_iter().filter(|turn| done(turn) == 2) {
+        for round in ["r01-one.", "r01-two.", "r02-one.", "r02-two."].into_iter().filter(|round| done(round) == 2) {
             let now = campaign.raw();
-            assert!(kept.iter().filter(|(name, _)| name.starts_with(turn)).all(|file| now.contains(file)), "{turn}");
+            assert!(kept.iter().filter(|(name, _)| name.starts_with(round)).all(|file| now.contains(file)), "{round}");
         }
     }
     println!("killed {killed} times, completed {completed} times");

@@ -63,7 +63,7 @@ fn conform(profile: &str, campaign: &Campaign) -> Vec<(String, Value, Vec<String
     for trial in campaign.trials() {
         let total = &trial["report"]["total"];
         assert_eq!(total["errors"]["total"], 0, "{}: {total}", trial["id"]);
-        assert!(total["requests"]["answered"].as_u64() > Some(0), "{}", trial["id"]);
+        assert!(total["requests"]["responses"].as_u64() > Some(0), "{}", trial["id"]);
     }
     systems
 }
@@ -114,7 +114,7 @@ fn streams_are_timed_to_their_first_byte_and_their_events_are_counted_under_load
     assert_eq!(finished.code, 0, "{}", finished.text());
     for trial in campaign.trials() {
         let total = &trial["report"]["total"];
-        assert_eq!(total["requests"]["answered"], 20, "{total}");
+        assert_eq!(total["requests"]["responses"], 20, "{total}");
         // Five events each, and the demonstration waits 20 ms before each.
         assert_eq!(total["events"]["received"], 100, "{total}");
         assert!(total["events"]["arrivals"].as_u64() > Some(20), "{total}");
@@ -127,7 +127,7 @@ fn streams_are_timed_to_their_first_byte_and_their_events_are_counted_under_load
 }
 
 #[test]
-fn a_gateway_that_answers_by_itself_is_not_compared_with_one_that_passes_requests_on() {
+fn a_gateway_that_responds_by_itself_is_not_compared_with_one_that_passes_requests_on() {
     let own = "daemon off;\npid nginx.pid;\nerror_log stderr error;\nevents {}\nhttp {\n  access_log off;\n  client_body_temp_path t1;\n  \
         proxy_temp_path t2;\n  fastcgi_temp_path t3;\n  uwsgi_temp_path t4;\n  scgi_temp_path t5;\n  proxy_cache_path c keys_zone=c:1m;\n  server {\n    \
         listen {listen};\n    location / { proxy_pass {upstream 1}; proxy_set_header X-Forwarded-For $remote_addr; proxy_cache c; \
@@ -428,7 +428,7 @@ fn messages_over_websocket_pass_with_close_codes_and_pings() {
         for trial in campaign.trials() {
             let (report, total, id) = (&trial["report"], &trial["report"]["total"], &trial["id"]);
             assert_eq!(report["generator"]["protocol"], "WebSocket", "{id}");
-            assert_eq!(total["statuses"], serde_json::json!({"101": total["requests"]["answered"]}), "{id}");
+            assert_eq!(total["statuses"], serde_json::json!({"101": total["requests"]["responses"]}), "{id}");
             assert_eq!(total["tls"].is_object(), secure && trial["system"] != "direct", "{id}: {total}");
             let (messages, handshakes) =
                 (total["requests"]["sent"].as_u64().expect("counted"), total["websocket"]["handshakes"].as_u64());

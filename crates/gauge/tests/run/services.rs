@@ -80,7 +80,7 @@ fn a_service_that_does_not_store_is_not_loaded() {
 }
 
 #[test]
-fn a_service_that_does_not_start_or_answers_otherwise_fails_alone() {
+fn a_service_that_does_not_start_or_responds_otherwise_fails_alone() {
     let text = SERVICES.replace(
         "command: ['{gauge}', demo, --listen, '{address}:{port_of_two}']",
         "command: [sh, -c, 'echo no database; exit 3']",

@@ -94,11 +94,11 @@ fn several_generators_share_the_load_of_a_gateway_on_a_third_machine() {
         let parts = run["observed"]["generators"].as_array().expect("a list");
         let names: Vec<&str> = parts.iter().filter_map(|part| part["name"].as_str()).collect();
         assert_eq!(names, ["generator-1", "generator-2"]);
-        let of = |part: &serde_json::Value| part["requests"]["answered"].as_u64().unwrap_or(0);
+        let of = |part: &serde_json::Value| part["requests"]["responses"].as_u64().unwrap_or(0);
         assert!(parts.iter().all(|part| of(part) > 0), "{run}");
         let total = &run["report"]["total"];
-        assert_eq!(total["requests"]["answered"].as_u64(), Some(parts.iter().map(of).sum()));
-        assert_eq!(total["latency"]["count"], total["requests"]["answered"], "histograms are merged");
+        assert_eq!(total["requests"]["responses"].as_u64(), Some(parts.iter().map(of).sum()));
+        assert_eq!(total["latency"]["count"], total["requests"]["responses"], "histograms are merged");
         assert_eq!(total["concurrency"], 4.0, "two users on each");
     }
     let environment = &campaign.json("raw/campaign.json")["environment"];

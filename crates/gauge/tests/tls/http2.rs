@@ -44,7 +44,7 @@ impl Http2 {
                         while let Some(Ok((request, respond))) = connection.accept().await {
                             let scheme = request.uri().scheme_str().unwrap_or_default().to_owned();
                             seen.lock().expect("no panic").push(scheme);
-                            tokio::spawn(reply(request.into_body(), respond, body));
+                            tokio::spawn(response(request.into_body(), respond, body));
                         }
                     });
                 }
@@ -58,7 +58,7 @@ impl Http2 {
     }
 }
 
-async fn reply(mut request: h2::RecvStream, mut respond: h2::server::SendResponse<Bytes>, body: &'static [u8]) {
+async fn response(mut request: h2::RecvStream, mut respond: h2::server::SendResponse<Bytes>, body: &'static [u8]) {
     while let Some(Ok(data)) = request.data().await {
         let _ = request.flow_control().release_capacity(data.len());
     }
@@ -79,7 +79,7 @@ fn streams_share_connections() {
     let more = format!("protocol: {{http2: {{streams: 8}}}}\ntls: {{ca: {}}}", authority.pem());
     let report = get(&server.url(), "{closed: {users: 32, iterations: 640}}", &more);
     let total = &report.total;
-    assert_eq!((total.requests.answered, total.errors.total), (Some(640), Some(0)), "{:?}", tls(&report));
+    assert_eq!((total.requests.responses, total.errors.total), (Some(640), Some(0)), "{:?}", tls(&report));
     assert_eq!((total.connections_opened, tls(&report).full), (Some(4), 4));
     assert_eq!(*server.connections.lock().expect("no panic"), 4);
     assert_eq!(tls(&report).handshake.as_ref().and_then(|one| one.count), Some(4));
@@ -99,12 +99,12 @@ fn large_bodies_and_single_exchanges() {
         authority.pem()
     );
     let report = super::run(&yaml);
-    assert_eq!((report.total.requests.answered, report.total.errors.total), (Some(4), Some(0)), "{:?}", tls(&report));
+    assert_eq!((report.total.requests.responses, report.total.errors.total), (Some(4), Some(0)), "{:?}", tls(&report));
     assert!(report.total.bytes.received > Some(2_000_000));
-    let answer = prepared(&yaml).once().remove(0).answer.expect("a response");
-    assert_eq!((answer.status, answer.body.len()), (200, 500_000));
+    let response = prepared(&yaml).once().remove(0).response.expect("a response");
+    assert_eq!((response.status, response.body.len()), (200, 500_000));
     let refused = prepared(&yaml.replace("tls: {", "tls: {server_name: other.test, "));
-    let reason = refused.once().remove(0).answer.expect_err("another name");
+    let reason = refused.once().remove(0).response.expect_err("another name");
     assert!(reason.contains("not for this name"), "{reason}");
 }
 
@@ -119,7 +119,7 @@ fn calls_of_grpc() {
         authority.pem()
     ));
     assert_eq!(report.generator.protocol.as_deref(), Some("gRPC"));
-    assert_eq!((report.total.requests.answered, report.total.errors.total), (Some(40), Some(0)), "{:?}", report.total);
+    assert_eq!((report.total.requests.responses, report.total.errors.total), (Some(40), Some(0)), "{:?}", report.total);
     assert_eq!((report.total.connections_opened, tls(&report).full), (Some(1), 1));
 }
 
@@ -151,12 +151,12 @@ fn certificates_are_verified_and_presented() {
     let get = |tls: &str| get(&server.url(), load, &format!("protocol: {{http2: {{streams: 1}}}}\ntls: {{{tls}}}"));
 
     let report = get(&format!("ca: {}, cert: {cert}, key: {key}", authority.pem()));
-    assert_eq!((report.total.requests.answered, report.total.errors.total), (Some(4), Some(0)), "{:?}", tls(&report));
+    assert_eq!((report.total.requests.responses, report.total.errors.total), (Some(4), Some(0)), "{:?}", tls(&report));
 
     // The alert comes when the handshake is complete for the client: it may have been lost behind a reset.
     let report = get(&format!("ca: {}", authority.pem()));
     let errors = &report.total.errors;
-    assert_eq!((report.total.requests.answered, errors.total), (Some(0), Some(4)), "{errors:?}");
+    assert_eq!((report.total.requests.responses, errors.total), (Some(0), Some(4)), "{errors:?}");
     let reason = tls(&report).first_error.clone().unwrap_or_else(|| "--cert and --key".to_owned());
     assert!(reason.contains("--cert and --key"), "{reason}");
 

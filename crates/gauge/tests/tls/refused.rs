@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 
-use super::server::{Authority, Reply, Server, config};
+use super::server::{Authority, Canned, Server, config};
 use super::{get, good, tls};
 
 /// All requests to `url` fail with TLS, for a reason that has these words.
@@ -10,7 +10,7 @@ pub(crate) fn refused(url: &str, options: &str, words: &[&str]) {
     let report = get(url, "{closed: {users: 2, iterations: 6}}", &format!("tls: {{{options}}}"));
     let errors = &report.total.errors;
     assert_eq!((errors.tls, errors.total), (Some(6), Some(6)), "{errors:?} {:?}", tls(&report));
-    assert_eq!(report.total.requests.answered, Some(0));
+    assert_eq!(report.total.requests.responses, Some(0));
     let reason = tls(&report).first_error.clone().expect("a reason");
     assert!(reason.starts_with(&format!("{url}: ")), "{reason}");
     for word in words {
@@ -28,7 +28,7 @@ fn an_unknown_authority() {
         &["not issued by a trusted authority", "--ca FILE", "--insecure"],
     );
     let report = get(&server.url(), "{closed: {users: 1, iterations: 1}}", "tls: {insecure: true}");
-    assert_eq!((report.total.requests.answered, tls(&report).verified), (Some(1), false));
+    assert_eq!((report.total.requests.responses, tls(&report).verified), (Some(1), false));
 }
 
 /// What `openssl req -x509` makes by default.
@@ -38,18 +38,18 @@ fn an_authority_that_is_used_as_a_server_certificate() {
     let leaf = authority.leaf(&["127.0.0.1"], |params| {
         params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     });
-    let server = Server::start(config(leaf, None), Reply::Sized(5));
+    let server = Server::start(config(leaf, None), Canned::Sized(5));
     refused(&server.url(), &format!("ca: {}", authority.pem()), &["CA:TRUE", "--insecure"]);
 }
 
 #[test]
 fn another_name_and_the_one_that_is_given() {
     let authority = Authority::new();
-    let server = Server::start(config(authority.leaf(&["a.test"], |_| {}), None), Reply::Sized(5));
+    let server = Server::start(config(authority.leaf(&["a.test"], |_| {}), None), Canned::Sized(5));
     refused(&server.url(), &format!("ca: {}", authority.pem()), &["not for this name", "--server-name"]);
     let more = format!("tls: {{ca: {}, server_name: a.test}}", authority.pem());
     let report = get(&server.url(), "{closed: {users: 1, iterations: 1}}", &more);
-    assert_eq!(report.total.requests.answered, Some(1), "{:?}", tls(&report));
+    assert_eq!(report.total.requests.responses, Some(1), "{:?}", tls(&report));
     assert_eq!(server.seen.lock().expect("no panic").names, [Some("a.test".to_owned())], "SNI");
 }
 
@@ -111,7 +111,7 @@ fn a_server_that_stalls_in_the_handshake_is_a_timeout() {
 }
 
 #[test]
-fn a_server_that_responds_without_a_request_is_a_bad_reply() {
+fn a_server_that_responds_without_a_request_is_a_bad_response() {
     use rustls::ServerConnection;
     use std::sync::Arc;
     let authority = Authority::new();
@@ -132,5 +132,5 @@ fn a_server_that_responds_without_a_request_is_a_bad_reply() {
     });
     let more = format!("tls: {{ca: {}}}", authority.pem());
     let report = get(&server.url(), "{closed: {users: 2, iterations: 4}}", &more);
-    assert_eq!(report.total.errors.bad_reply, Some(4), "{:?}", report.total.errors);
+    assert_eq!(report.total.errors.invalid_response, Some(4), "{:?}", report.total.errors);
 }

@@ -112,7 +112,7 @@ pub struct Seen {
 
 /// How the server ends an exchange, and what it sends.
 #[derive(Debug, Clone)]
-pub enum Reply {
+pub enum Canned {
     /// `Content-Length`, kept alive unless the client closes.
     Sized(usize),
     /// `Content-Length`, then the end with `close_notify`, which no field announced.
@@ -131,20 +131,20 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn start(config: ServerConfig, reply: Reply) -> Self {
-        Self::start_over(config, reply, |stream| stream)
+    pub fn start(config: ServerConfig, response: Canned) -> Self {
+        Self::start_over(config, response, |stream| stream)
     }
 
     /// The same, on a socket that `over` wraps.
     pub fn start_over<S: Read + Write + 'static>(
         config: ServerConfig,
-        reply: Reply,
+        response: Canned,
         over: impl Fn(TcpStream) -> S + Send + Sync + 'static,
     ) -> Self {
         let (config, over) = (Arc::new(config), Arc::new(over));
         Self::accept(move |stream, seen| {
             let connection = ServerConnection::new(config.clone()).expect("a connection");
-            let _ = serve(StreamOwned::new(connection, over(stream)), &reply, seen);
+            let _ = serve(StreamOwned::new(connection, over(stream)), &response, seen);
         })
     }
 
@@ -172,7 +172,7 @@ impl Server {
 
 fn serve<S: Read + Write>(
     mut stream: StreamOwned<ServerConnection, S>,
-    reply: &Reply,
+    response: &Canned,
     seen: &Mutex<Seen>,
 ) -> io::Result<()> {
     let noted = || seen.lock().expect("no panic");
@@ -215,26 +215,26 @@ fn serve<S: Read + Write>(
         }
         assert_eq!(body, testkit::pattern::bytes(expected), "the body as it was sent");
         noted().requests.push((text.clone(), body.len()));
-        match *reply {
-            Reply::Sized(size) | Reply::SizedOnce(size) => {
+        match *response {
+            Canned::Sized(size) | Canned::SizedOnce(size) => {
                 write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n")?;
                 stream.write_all(&testkit::pattern::bytes(size))?;
                 stream.flush()?;
-                if text.contains("\r\nConnection: close\r\n") || matches!(reply, Reply::SizedOnce(_)) {
+                if text.contains("\r\nConnection: close\r\n") || matches!(response, Canned::SizedOnce(_)) {
                     return close(&mut stream, seen);
                 }
             }
-            Reply::UntilClosed(size) => {
+            Canned::UntilClosed(size) => {
                 write!(stream, "HTTP/1.1 200 OK\r\n\r\n")?;
                 stream.write_all(&testkit::pattern::bytes(size))?;
                 return close(&mut stream, seen);
             }
-            Reply::Truncated(size) => {
+            Canned::Truncated(size) => {
                 write!(stream, "HTTP/1.1 200 OK\r\n\r\n")?;
                 stream.write_all(&testkit::pattern::bytes(size))?;
                 return stream.flush();
             }
-            Reply::Cut(size) => {
+            Canned::Cut(size) => {
                 write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n")?;
                 stream.write_all(&testkit::pattern::bytes(size / 2))?;
                 return stream.flush();

@@ -42,14 +42,14 @@ fn with_a_token_every_page_needs_a_login() {
     let database = Database::sqlite();
     let ui = Ui::start(&database.store, &[("GAUGE_UI_TOKEN", TOKEN)]);
     for path in ["/", "/runs", "/new", "/evaluations"] {
-        let reply = ui.get(path);
-        assert_eq!((reply.status, reply.field("location")), (303, Some("/login")), "{path}");
+        let response = ui.get(path);
+        assert_eq!((response.status, response.field("location")), (303, Some("/login")), "{path}");
     }
     assert_eq!(ui.post("/evaluations/show", &[("csrf", "")]).status, 401);
     assert_eq!(ui.post("/login", &[("token", "wrong")]).status, 401);
-    let reply = ui.post("/login", &[("token", TOKEN)]);
-    assert_eq!(reply.status, 303);
-    let cookie = reply.field("set-cookie").expect("a cookie").to_owned();
+    let response = ui.post("/login", &[("token", TOKEN)]);
+    assert_eq!(response.status, 303);
+    let cookie = response.field("set-cookie").expect("a cookie").to_owned();
     assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
     let session = cookie.split(';').next().expect("a pair");
     assert_eq!(ui.raw("GET", "/", &[("Cookie", session)], b"").status, 200);

@@ -32,11 +32,11 @@ fn every_page_shows_what_is_stored_and_nothing_else() {
             ("/evaluations".to_owned(), "There is none yet"),
             ("/new".to_owned(), "API description"),
         ] {
-            let reply = ui.get(&path);
-            assert_eq!(reply.status, 200, "{path}: {}", reply.body);
-            assert!(reply.body.contains(expected), "{path} has no `{expected}`: {}", reply.body);
-            let is_page = reply.field("content-type").is_some_and(|kind| kind.starts_with("text/html"));
-            assert!(!is_page || !reply.body.contains("<script>alert"), "{path}");
+            let response = ui.get(&path);
+            assert_eq!(response.status, 200, "{path}: {}", response.body);
+            assert!(response.body.contains(expected), "{path} has no `{expected}`: {}", response.body);
+            let is_page = response.field("content-type").is_some_and(|kind| kind.starts_with("text/html"));
+            assert!(!is_page || !response.body.contains("<script>alert"), "{path}");
         }
         let report = ui.get(&format!("/runs/{first}/report"));
         assert!(report.body.contains("&lt;script&gt;alert(1)"), "the report escapes it too");

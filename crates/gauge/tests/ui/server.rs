@@ -13,13 +13,13 @@ pub(crate) struct Ui {
     process: Process,
 }
 
-pub(crate) struct Reply {
+pub(crate) struct Received {
     pub(crate) status: u16,
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
-impl Reply {
+impl Received {
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let own = |line: &&str| line.split_once(':').is_some_and(|(known, _)| known.eq_ignore_ascii_case(name));
         self.head.lines().find(own).and_then(|line| line.split_once(": ")).map(|(_, value)| value)
@@ -44,7 +44,7 @@ impl Ui {
     }
 
     /// A request as these bytes say; the connection is closed after it.
-    pub(crate) fn raw(&self, method: &str, path: &str, fields: &[(&str, &str)], body: &[u8]) -> Reply {
+    pub(crate) fn raw(&self, method: &str, path: &str, fields: &[(&str, &str)], body: &[u8]) -> Received {
         let mut stream = TcpStream::connect(&self.address).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
         let mut request =
@@ -63,10 +63,10 @@ impl Ui {
         let text = String::from_utf8_lossy(&all).into_owned();
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no response: {text}"));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-        Reply { status, head: head.to_owned(), body: body.to_owned() }
+        Received { status, head: head.to_owned(), body: body.to_owned() }
     }
 
-    pub(crate) fn get(&self, path: &str) -> Reply {
+    pub(crate) fn get(&self, path: &str) -> Received {
         self.raw("GET", path, &[], b"")
     }
 
@@ -78,7 +78,7 @@ impl Ui {
     }
 
     /// Sends a form; the names and values need no encoding, but for what is encoded here.
-    pub(crate) fn post(&self, path: &str, fields: &[(&str, &str)]) -> Reply {
+    pub(crate) fn post(&self, path: &str, fields: &[(&str, &str)]) -> Received {
         let encode = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
         let body: Vec<String> = fields.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect();
         let kind = [("Content-Type", "application/x-www-form-urlencoded")];
@@ -86,7 +86,7 @@ impl Ui {
     }
 
     /// Uploads a description.
-    pub(crate) fn upload(&self, name: &str, description: &str) -> Reply {
+    pub(crate) fn upload(&self, name: &str, description: &str) -> Received {
         let part = |name: &str, more: &str, content: &str| {
             format!("--XX\r\nContent-Disposition: form-data; name=\"{name}\"{more}\r\n\r\n{content}\r\n")
         };

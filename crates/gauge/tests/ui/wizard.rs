@@ -24,18 +24,18 @@ const CHOICES: [(&str, &str); 9] = [
 
 fn start(ui: &Ui, seconds: &str) -> String {
     let description = include_str!("../../../../examples/evaluations/demo.openapi.yaml");
-    let reply = ui.upload("My shop", description);
-    assert_eq!((reply.status, reply.field("location")), (303, Some("/new/my-shop")), "{}", reply.body);
+    let response = ui.upload("My shop", description);
+    assert_eq!((response.status, response.field("location")), (303, Some("/new/my-shop")), "{}", response.body);
     assert!(ui.get("/new/my-shop").body.contains("GET /items/{id}"));
     let csrf = ui.csrf();
     let mut choices = CHOICES.map(|(name, value)| (name, if name == "seconds" { seconds } else { value })).to_vec();
     choices.push(("csrf", &csrf));
-    let reply = ui.post("/new/my-shop", &choices);
-    let location = reply.field("location").unwrap_or_else(|| panic!("{}", reply.body)).to_owned();
+    let response = ui.post("/new/my-shop", &choices);
+    let location = response.field("location").unwrap_or_else(|| panic!("{}", response.body)).to_owned();
     assert_eq!(location, "/evaluations/show?file=drafts%2Fmy-shop%2Fevaluation.yaml");
     assert!(ui.get(&location).body.contains("Start</button>"));
-    let reply = ui.post("/evaluations/show", &[("csrf", &csrf), ("file", "drafts/my-shop/evaluation.yaml")]);
-    let location = reply.field("location").unwrap_or_else(|| panic!("{}", reply.body)).to_owned();
+    let response = ui.post("/evaluations/show", &[("csrf", &csrf), ("file", "drafts/my-shop/evaluation.yaml")]);
+    let location = response.field("location").unwrap_or_else(|| panic!("{}", response.body)).to_owned();
     assert_eq!(location, "/started/my-shop-1");
     location
 }
@@ -77,8 +77,8 @@ fn a_run_is_stopped_in_order_by_its_button_and_by_the_end_of_the_program() {
     wait::until(Duration::from_secs(60), "its end", || ui.get(&started).body.contains("It was stopped"));
     assert!(events().contains("\"complete\":false"));
 
-    let reply = ui.post("/evaluations/show", &[("csrf", &csrf), ("file", "drafts/my-shop/evaluation.yaml")]);
-    assert_eq!(reply.field("location"), Some("/started/my-shop-2"));
+    let response = ui.post("/evaluations/show", &[("csrf", &csrf), ("file", "drafts/my-shop/evaluation.yaml")]);
+    assert_eq!(response.field("location"), Some("/started/my-shop-2"));
     let second = ui.folder.path().join("results/my-shop-2/events.jsonl");
     wait::until(Duration::from_secs(60), "load", || {
         fs::read_to_string(&second).unwrap_or_default().contains("\"event\":\"moment\"")
@@ -97,9 +97,9 @@ fn a_broken_description_is_refused_with_the_reason_and_leaves_nothing() {
         ("\u{0}\u{1}", "cannot be used"),
         ("openapi: 3.1.0\ninfo: {title: a, version: '1'}\npaths: {/a: {$ref: '/etc/passwd'}}\n", "cannot be used"),
     ] {
-        let reply = ui.upload("Broken", text);
-        assert_eq!(reply.status, 422, "{}", reply.body);
-        assert!(reply.body.contains(expected) && !reply.body.contains("root:x"), "{}", reply.body);
+        let response = ui.upload("Broken", text);
+        assert_eq!(response.status, 422, "{}", response.body);
+        assert!(response.body.contains(expected) && !response.body.contains("root:x"), "{}", response.body);
     }
     assert_eq!(ui.upload("...", "{}").status, 422, "no name");
     let large = "x".repeat(9 << 20);
@@ -146,9 +146,9 @@ fn a_host_that_could_be_an_option_of_ssh_is_refused() {
         let mut choices: Vec<_> =
             CHOICES.iter().copied().filter(|(name, _)| !["host", "place"].contains(name)).collect();
         choices.extend([("place", "ssh"), ("host", host), ("user", user), ("csrf", &csrf)]);
-        let reply = ui.post("/new/ssh", &choices);
-        assert_eq!(reply.status, 422, "{host} {user}");
-        assert!(reply.body.contains("role=\"alert\""), "the form is shown again with the reason");
+        let response = ui.post("/new/ssh", &choices);
+        assert_eq!(response.status, 422, "{host} {user}");
+        assert!(response.body.contains("role=\"alert\""), "the form is shown again with the reason");
     }
     assert!(!ui.folder.path().join("drafts/ssh/evaluation.yaml").exists());
 }

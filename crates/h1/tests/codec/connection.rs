@@ -4,7 +4,7 @@ use h1::ParseError::{self, *};
 use h1::{Expect, Known, Limits};
 
 use crate::support::feed::{Message, Start};
-use crate::{answer_with_line, refuse_request, refuse_response, request, response, with_line};
+use crate::{refuse_request, refuse_response, request, response, response_with_line, with_line};
 
 fn old_request(line: &str) -> Message {
     request(format!("GET / HTTP/1.0\r\n{line}\r\nX: y\r\n\r\n"))
@@ -30,7 +30,7 @@ fn http_1_1_persists_unless_closed_rfc9112_9_3() {
         ("Keep-Alive: timeout=0", true),
     ] {
         assert_eq!(request(with_line(line)).keep_alive, lives, "{line}");
-        assert_eq!(response(answer_with_line(format!("Content-Length: 0\r\n{line}"))).keep_alive, lives, "{line}");
+        assert_eq!(response(response_with_line(format!("Content-Length: 0\r\n{line}"))).keep_alive, lives, "{line}");
     }
 }
 
@@ -46,8 +46,8 @@ fn http_1_0_closes_unless_kept_alive_rfc9112_9_3() {
         ("Connection: upgrade", false),
     ] {
         assert_eq!(old_request(line).keep_alive, lives, "{line}");
-        let answer = response(format!("HTTP/1.0 200 OK\r\nContent-Length: 0\r\n{line}\r\n\r\n"));
-        assert_eq!(answer.keep_alive, lives, "{line}");
+        let response = response(format!("HTTP/1.0 200 OK\r\nContent-Length: 0\r\n{line}\r\n\r\n"));
+        assert_eq!(response.keep_alive, lives, "{line}");
     }
 }
 
@@ -58,7 +58,7 @@ fn hop_by_hop(lines: &str) -> Vec<String> {
         fields.map(|field| String::from_utf8(field.name).unwrap()).collect()
     };
     let from_request = of(request(with_line(lines)));
-    assert_eq!(from_request, of(response(answer_with_line(lines))), "the same in both roles");
+    assert_eq!(from_request, of(response(response_with_line(lines))), "the same in both roles");
     from_request
 }
 
@@ -137,8 +137,8 @@ fn a_peer_cannot_take_away_what_is_not_its_own_rule_15_rfc9110_7_6_1() {
         let kept =
             request(raw).fields.into_iter().find(|field| field.name.eq_ignore_ascii_case(name.as_bytes())).unwrap();
         assert!(!kept.is_hop_by_hop, "{name}");
-        let answer = response(answer_with_line(format!("Connection: {name}\r\n{name}: {value}")));
-        assert!(!answer.fields[1].is_hop_by_hop, "{name}");
+        let response = response(response_with_line(format!("Connection: {name}\r\n{name}: {value}")));
+        assert!(!response.fields[1].is_hop_by_hop, "{name}");
     }
 }
 
@@ -146,7 +146,7 @@ fn a_peer_cannot_take_away_what_is_not_its_own_rule_15_rfc9110_7_6_1() {
 fn a_connection_option_is_a_token_rfc9112_9_6() {
     for value in ["\"close\"", "close;", "a b", "close\u{e9}", "(close)", "x=y", "a, b c", "close; a=b", "@"] {
         refuse_request(with_line(format!("Connection: {value}")), Connection);
-        refuse_response(answer_with_line(format!("Connection: {value}")), Connection);
+        refuse_response(response_with_line(format!("Connection: {value}")), Connection);
     }
 }
 
@@ -162,7 +162,7 @@ fn connection_options_are_bounded() {
         format!("Connection: {}", "a,".repeat(30_000)),
     ] {
         refuse_request(with_line(&lines), ConnectionOptions);
-        refuse_response(answer_with_line(&lines), ConnectionOptions);
+        refuse_response(response_with_line(&lines), ConnectionOptions);
     }
     assert_eq!(ParseError::ConnectionOptions.status(), 431);
 }
@@ -173,7 +173,7 @@ fn upgrade(raw: impl AsRef<[u8]>) -> bool {
 }
 
 #[test]
-fn an_upgrade_is_asked_for_by_option_and_field_in_http_1_1_rule_18_rfc9110_7_8() {
+fn an_upgrade_needs_the_option_and_the_field_in_http_1_1_rule_18_rfc9110_7_8() {
     assert!(upgrade(with_line("Connection: Upgrade\r\nUpgrade: websocket")));
     assert!(upgrade(with_line("Upgrade: websocket\r\nConnection: keep-alive, uPgRaDe")));
     assert!(!upgrade(with_line("Upgrade: websocket")));

@@ -2,22 +2,22 @@
 
 use h1::ParseError::{self, *};
 
-use crate::{answer_with_line, refuse_request, refuse_response, request, response, with_line};
+use crate::{refuse_request, refuse_response, request, response, response_with_line, with_line};
 
 /// Both roles refuse a head with this line for the same reason.
 #[track_caller]
 fn refuse(line: impl AsRef<[u8]>, error: ParseError) {
     refuse_request(with_line(&line), error);
-    refuse_response(answer_with_line(&line), error);
+    refuse_response(response_with_line(&line), error);
     // Behind and in front of other fields too.
     refuse_request(with_line([line.as_ref(), b"\r\nA: b"].concat()), error);
-    refuse_response(answer_with_line([b"A: b\r\n", line.as_ref(), b"\r\nC: d"].concat()), error);
+    refuse_response(response_with_line([b"A: b\r\n", line.as_ref(), b"\r\nC: d"].concat()), error);
 }
 
 #[track_caller]
 fn value(line: impl AsRef<[u8]>) -> Vec<u8> {
     let from_request = request(with_line([line.as_ref(), b"\r\nAfter: it"].concat()));
-    let from_response = response(answer_with_line([line.as_ref(), b"\r\nContent-Length: 0"].concat()));
+    let from_response = response(response_with_line([line.as_ref(), b"\r\nContent-Length: 0"].concat()));
     assert_eq!(from_request.fields[1].value, from_response.fields[0].value);
     assert_eq!(from_request.value("after"), Some(&b"it"[..]));
     from_request.fields[1].value.clone()

@@ -3,17 +3,17 @@
 use h1::BodyKind;
 use h1::ParseError::{self, *};
 
-use crate::{answer_with_line, refuse_request, refuse_response, request, response, with_line};
+use crate::{refuse_request, refuse_response, request, response, response_with_line, with_line};
 
 #[track_caller]
 fn refuse(lines: impl AsRef<[u8]>, error: ParseError) {
     refuse_request(with_line(&lines), error);
-    refuse_response(answer_with_line(&lines), error);
+    refuse_response(response_with_line(&lines), error);
 }
 
 /// A request and a response with these lines and this body.
 fn with_body(lines: &str, body: &str) -> [Vec<u8>; 2] {
-    [[with_line(lines), body.into()].concat(), [answer_with_line(lines), body.into()].concat()]
+    [[with_line(lines), body.into()].concat(), [response_with_line(lines), body.into()].concat()]
 }
 
 #[track_caller]

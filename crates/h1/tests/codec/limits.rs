@@ -122,7 +122,7 @@ fn an_endless_head_is_refused_as_soon_as_it_is_too_large() {
 
 /// A caller that names another range than the scanner did gets an error, not a panic.
 #[test]
-fn any_range_is_answered() {
+fn any_range_is_served() {
     let buf = b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: b\r\n\r\n";
     let limits = Limits::default();
     let mut head = RequestHead::default();

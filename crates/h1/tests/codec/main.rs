@@ -85,6 +85,6 @@ fn with_line(line: impl AsRef<[u8]>) -> Vec<u8> {
 }
 
 /// A response with this field, or these lines.
-fn answer_with_line(line: impl AsRef<[u8]>) -> Vec<u8> {
+fn response_with_line(line: impl AsRef<[u8]>) -> Vec<u8> {
     [b"HTTP/1.1 200 OK\r\n", line.as_ref(), b"\r\n\r\n"].concat()
 }

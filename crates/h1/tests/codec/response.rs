@@ -126,7 +126,7 @@ fn head_has_no_body_whatever_the_fields_say_rule_11_rfc9112_6_3() {
 }
 
 #[test]
-fn interim_answers_and_204_and_304_have_no_body_rule_11_rfc9112_6_3() {
+fn interim_responses_and_204_and_304_have_no_body_rule_11_rfc9112_6_3() {
     for (status, line) in [
         ("204", "X: y"),
         ("304", "X: y"),
@@ -157,7 +157,7 @@ fn a_204_that_speaks_of_a_body_ends_the_connection_rule_16_rfc9110_8_6() {
 }
 
 #[test]
-fn an_interim_answer_with_framing_is_refused_rule_21_rfc9112_6_1() {
+fn an_interim_response_with_framing_is_refused_rule_21_rfc9112_6_1() {
     for status in ["100", "101", "102", "103", "199"] {
         for line in ["Content-Length: 5", "Transfer-Encoding: chunked"] {
             refuse_response(format!("HTTP/1.1 {status} x\r\n{line}\r\n\r\n"), FramingForbidden);

@@ -7,7 +7,7 @@ use crate::support::feed::{End, Start};
 use crate::{refuse_request, request, requests};
 
 #[test]
-fn pipelined_requests_are_told_apart_rfc9112_9_3_2() {
+fn pipelined_requests_are_split_rfc9112_9_3_2() {
     let outcome = requests(
         "GET /1 HTTP/1.1\r\nHost: a\r\n\r\nPOST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcPOST /3 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
          1\r\nx\r\n0\r\n\r\nGET /4 HTTP/1.0\r\n\r\n",

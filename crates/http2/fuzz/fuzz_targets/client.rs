@@ -20,7 +20,7 @@ fuzz_target!(|input: &[u8]| {
         match event {
             Event::NeedMore => return,
             Event::Flush => connection.advance(connection.output().len()),
-            Event::Yield => connection.begin_turn(),
+            Event::Yield => connection.begin_iteration(),
             Event::Request { stream, .. } => {
                 head.request.fields.verify(&head.text).expect("invariants of fields");
                 let _ = connection.send_response(stream, 200, std::iter::empty(), false);

@@ -46,7 +46,7 @@ impl Connection {
             if self.control_frames >= self.config.unsent_control_frames {
                 return Ok((at, Event::Flush));
             }
-            if self.heads_this_turn >= self.config.heads_per_turn {
+            if self.heads_this_iteration >= self.config.heads_per_iteration {
                 return Ok((at, Event::Yield));
             }
             let rest = input.get(at..).unwrap_or_default();
@@ -286,7 +286,7 @@ impl Connection {
         }
         let Some(entry) = entry else { return Ok(None) };
         if role == Role::Request {
-            self.heads_this_turn += 1;
+            self.heads_this_iteration += 1;
         }
         if section.is_too_large || block.len() > self.config.block {
             if role == Role::Request {

@@ -9,7 +9,7 @@ fn run(mut connection: Connection, input: &[u8]) {
         match event {
             Event::NeedMore => break,
             Event::Flush => connection.advance(connection.output().len()),
-            Event::Yield => connection.begin_turn(),
+            Event::Yield => connection.begin_iteration(),
             Event::Request { stream, .. } => {
                 assert_eq!(head.request.fields.verify(&head.text), Ok(()));
                 let _ = connection.send_response(stream, 200, std::iter::empty(), false);

@@ -22,7 +22,7 @@ async fn serve(mut io: DuplexStream, config: Config) {
     let (mut head, mut input, mut list) = (Head::default(), Vec::new(), Vec::<Echo>::new());
     loop {
         let mut at = 0;
-        connection.begin_turn();
+        connection.begin_iteration();
         loop {
             let (used, event) = connection.decode(&input[at..], &mut head, 0).expect("h2 keeps the rules");
             match event {
@@ -112,12 +112,12 @@ fn body(random: &mut fastrand::Rng) -> Vec<u8> {
 async fn our_server_against_the_h2_client() {
     for seed in 0..8 {
         let mut random = fastrand::Rng::with_seed(seed);
-        let (ours, theirs) = tokio::io::duplex(random.usize(100..70_000));
+        let (own, other) = tokio::io::duplex(random.usize(100..70_000));
         let config = Config { stream_window: [1000, 65_536][random.usize(..2)], ..Config::default() };
-        let server = tokio::spawn(serve(ours, config));
+        let server = tokio::spawn(serve(own, config));
         let mut builder = h2::client::Builder::new();
         builder.initial_window_size([100, 65_535, 1 << 20][random.usize(..3)]);
-        let (send, connection) = builder.handshake::<_, Bytes>(theirs).await.expect("handshake");
+        let (send, connection) = builder.handshake::<_, Bytes>(other).await.expect("handshake");
         let driver = tokio::spawn(connection);
         let mut running = Vec::new();
         for number in 0..20 {
@@ -179,13 +179,13 @@ async fn our_server_against_the_h2_client() {
 async fn our_client_against_the_h2_server() {
     for seed in 0..8 {
         let mut random = fastrand::Rng::with_seed(seed);
-        let (ours, theirs) = tokio::io::duplex(random.usize(100..70_000));
-        let (mut from, mut to) = tokio::io::split(ours);
+        let (own, other) = tokio::io::duplex(random.usize(100..70_000));
+        let (mut from, mut to) = tokio::io::split(own);
         let window = [100, 65_535, 1 << 20][random.usize(..3)];
         let server = tokio::spawn(async move {
             let mut connection = h2::server::Builder::new()
                 .initial_window_size(window)
-                .handshake::<_, Bytes>(theirs)
+                .handshake::<_, Bytes>(other)
                 .await
                 .expect("handshake");
             while let Some(request) = connection.accept().await {

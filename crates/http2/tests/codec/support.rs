@@ -76,7 +76,7 @@ impl Peer {
                     match event {
                         Event::NeedMore => break,
                         Event::Flush => self.drop_output(),
-                        Event::Yield => self.connection.begin_turn(),
+                        Event::Yield => self.connection.begin_iteration(),
                         event => events.push(event),
                     }
                 }

@@ -72,7 +72,7 @@ impl<'n> Importer<'n> {
                 require(route, &name);
             }
             "reverse_proxy" => {
-                let name = self.ask(route, node)?;
+                let name = self.authorize(route, node)?;
                 require(route, &name);
             }
             "encode" if forwards => self.encode(route, node),

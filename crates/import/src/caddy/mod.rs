@@ -3,7 +3,7 @@
 //! Caddy runs through a list of routes: handlers that respond end it, others change the request for what comes later. Here every handler that
 //! responds becomes a route for what matched on the way to it, with the changes that were made on that way.
 
-mod ask;
+mod authorize;
 mod change;
 mod matchers;
 mod proxy;
@@ -196,11 +196,11 @@ impl<'n> Importer<'n> {
                     continue;
                 }
                 let mut own = changes.clone();
-                let answered = self.handlers(node, &here, &mut own, depth);
-                if answered && everything {
+                let responded = self.handlers(node, &here, &mut own, depth);
+                if responded && everything {
                     return true;
                 }
-                if !answered {
+                if !responded {
                     if node.get("terminal").and_then(Node::flag) == Some(true) {
                         // Nothing responded: Caddy sends an empty response.
                         self.leaf(&place, "what no handler serves", &here, &own, |_, route| {
@@ -249,7 +249,7 @@ impl<'n> Importer<'n> {
                 "headers" | "rewrite" | "authentication" | "request_body" | "encode" => {
                     changes.push(Change { only: here.clone(), node: handler });
                 }
-                "reverse_proxy" if ask::is_asking(handler) => {
+                "reverse_proxy" if authorize::is_challenge(handler) => {
                     changes.push(Change { only: here.clone(), node: handler });
                 }
                 "reverse_proxy" => {
@@ -473,7 +473,7 @@ const WHOLE: [(&str, &str); 5] = [
 
 /// Whether a handler refuses requests that do not show who sends them.
 fn is_guard(handler: &Node) -> bool {
-    handler.get("handler").and_then(Node::text) == Some("authentication") || ask::is_asking(handler)
+    handler.get("handler").and_then(Node::text) == Some("authentication") || authorize::is_challenge(handler)
 }
 
 fn same(a: &Alternative, b: &Alternative) -> bool {

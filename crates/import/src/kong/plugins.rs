@@ -50,7 +50,7 @@ impl<'n> Importer<'n> {
     pub(super) fn apply(&mut self, route: &mut Route, plugins: &[Rc<Node>], has_service: bool) -> bool {
         let mut authenticators = Vec::new();
         let mut limits = Vec::new();
-        let mut answered = has_service;
+        let mut responded = has_service;
         let mut cache = None;
         for plugin in plugins {
             let place = self.place(plugin);
@@ -74,7 +74,7 @@ impl<'n> Importer<'n> {
                 }
                 "request-termination" => {
                     self.termination(route, config, &place);
-                    answered = true;
+                    responded = true;
                     Ok(())
                 }
                 "request-size-limiting" => {
@@ -107,7 +107,7 @@ impl<'n> Importer<'n> {
                 return false;
             }
         }
-        if !answered {
+        if !responded {
             let how = "it has no service, and no plugin that sends a response and has an equivalent; the route responds with 501";
             self.doc.report.left_out(&route.place, route.note.clone(), how);
             return false;
@@ -292,7 +292,7 @@ impl<'n> Importer<'n> {
 
     fn addresses(&mut self, route: &mut Route, config: &Node, place: &Place) -> Result<(), String> {
         let mut allow = Map::new();
-        for (key, ours) in [("allow", "ips"), ("deny", "not_ips")] {
+        for (key, own) in [("allow", "ips"), ("deny", "not_ips")] {
             let mut networks = Vec::new();
             for network in config.get(key).map(Node::texts).unwrap_or_default() {
                 let parsed: Result<ipnet::IpNet, _> =
@@ -300,7 +300,7 @@ impl<'n> Importer<'n> {
                 networks.push(parsed.map_err(|_| format!("`{network}` is not a network"))?.trunc().to_string());
             }
             if !networks.is_empty() {
-                allow.push((ours.to_owned(), texts(networks)));
+                allow.push((own.to_owned(), texts(networks)));
             }
         }
         if !allow.is_empty() {
@@ -539,17 +539,17 @@ impl<'n> Importer<'n> {
                         && is_field_value(value.trim())
                         && !is_own_field(field_name)
                         && !value.contains("$(");
-                    let ours = match edit.as_str() {
+                    let own = match edit.as_str() {
                         "remove" => "remove",
                         "replace" | "add" => "set",
                         "append" => "add",
                         _ => "",
                     };
-                    if !fits || ours.is_empty() {
+                    if !fits || own.is_empty() {
                         self.doc.report.left_out(&line, format!("{label} {field}"), "has no equivalent");
                         continue;
                     }
-                    route.edit_header(side, ours, field_name, text(value.trim()));
+                    route.edit_header(side, own, field_name, text(value.trim()));
                     match edit.as_str() {
                         "add" => self.doc.report.differs(
                             &line,

@@ -1,6 +1,6 @@
 //! What a location does: `return`, `rewrite`, `proxy_pass`.
 
-use super::ask::is_from_service;
+use super::authorize::is_from_service;
 use super::http::Importer;
 use super::parse::Directive;
 use super::settings::Settings;

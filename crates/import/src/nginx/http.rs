@@ -76,7 +76,7 @@ pub(super) struct Importer<'d> {
     pub(super) of_server: Settings<'d>,
     pub(super) of_locations: Vec<&'d Directive>,
     /// Paths of all `auth_request`.
-    pub(super) asks: HashSet<&'d str>,
+    pub(super) authorizations: HashSet<&'d str>,
     /// First name of the server that is read.
     pub(super) server_name: Option<String>,
     pub(super) regexes: usize,
@@ -100,7 +100,7 @@ impl<'d> Importer<'d> {
             told: HashSet::new(),
             of_server: Settings::default(),
             of_locations: Vec::new(),
-            asks: HashSet::new(),
+            authorizations: HashSet::new(),
             server_name: None,
             regexes: 0,
             process: BTreeMap::new(),
@@ -370,8 +370,8 @@ impl<'d> Importer<'d> {
         let settings = outer.inside(block);
         self.of_server = settings.clone();
         self.of_locations = block.iter().filter(|inner| inner.name == "location").collect();
-        self.asks = settings.word("auth_request").into_iter().collect();
-        asks(block, &mut self.asks);
+        self.authorizations = settings.word("auth_request").into_iter().collect();
+        authorizations(block, &mut self.authorizations);
         block.iter().filter(|inner| inner.name == "set").for_each(|inner| self.variable(inner));
         if let Some(directive) =
             settings.one("ssl_verify_client").filter(|directive| !["off", "on"].contains(&directive.arg(0)))
@@ -502,12 +502,12 @@ const WHOLE: [(&str, &str); 8] = [
 ];
 
 /// The paths of all `auth_request` in a block.
-fn asks<'d>(block: &'d [Directive], out: &mut HashSet<&'d str>) {
+fn authorizations<'d>(block: &'d [Directive], out: &mut HashSet<&'d str>) {
     for directive in block {
         if directive.name == "auth_request" {
             out.insert(directive.arg(0));
         }
-        asks(directive.block.as_deref().unwrap_or_default(), out);
+        authorizations(directive.block.as_deref().unwrap_or_default(), out);
     }
 }
 

@@ -62,7 +62,7 @@ impl<'d> Importer<'d> {
                 route.rank = self.rank(rank);
                 out.push(route);
             }
-            if directive.args.last().is_some_and(|path| self.asks.contains(path.as_str())) {
+            if directive.args.last().is_some_and(|path| self.authorizations.contains(path.as_str())) {
                 let how = "requests get 404, as in nginx; `auth_request` calls the service itself";
                 self.doc.report.exact(&directive.place, directive.shown(), how);
             } else {

@@ -4,7 +4,7 @@
 //! location becomes one or two routes; what Weir has no word for is named in the report.
 
 mod action;
-mod ask;
+mod authorize;
 mod http;
 mod known;
 mod listen;

@@ -159,11 +159,11 @@ impl<'d> Importer<'d> {
             let why = "Weir requires all authenticators of a route".to_owned();
             return Err(Unprotected { place: directive.place.clone(), what: directive.shown(), why });
         }
-        let asked = settings.one("auth_request").filter(|directive| directive.arg(0) != "off");
-        let asked = asked.map(|directive| self.asked(directive, settings)).transpose()?;
+        let authorization = settings.one("auth_request").filter(|directive| directive.arg(0) != "off");
+        let authorization = authorization.map(|directive| self.authorization(directive, settings)).transpose()?;
         let Some(basic) = settings.one("auth_basic").filter(|directive| directive.arg(0) != "off") else {
-            if let Some(asked) = asked {
-                route.set("auth", texts([asked]));
+            if let Some(authorization) = authorization {
+                route.set("auth", texts([authorization]));
             }
             return Ok(());
         };
@@ -201,7 +201,10 @@ impl<'d> Importer<'d> {
         // nginx wants both.
         route.set(
             "auth",
-            asked.map_or_else(|| texts([name.clone()]), |asked| Value::List(vec![texts([name.clone(), asked])])),
+            authorization.map_or_else(
+                || texts([name.clone()]),
+                |authorization| Value::List(vec![texts([name.clone(), authorization])]),
+            ),
         );
         Ok(())
     }

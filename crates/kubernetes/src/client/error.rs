@@ -47,7 +47,7 @@ impl ApiError {
     }
 
     /// Whether a watch cannot go on from its version.
-    pub fn is_gone(&self) -> bool {
+    pub fn is_expired(&self) -> bool {
         matches!(self, ApiError::Status { code: 410, .. })
     }
 

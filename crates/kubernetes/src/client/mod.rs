@@ -254,7 +254,7 @@ impl Client {
     /// Follows the objects of a kind from a version on, until the server ends it. Each event comes with its version.
     ///
     /// # Errors
-    /// No connection; [`ApiError::is_gone`]: the version is too old, list again.
+    /// No connection; [`ApiError::is_expired`]: the version is too old, list again.
     pub async fn watch<T: Object>(&self, version: &str, each: impl FnMut(Event<T>, String)) -> Result<(), ApiError> {
         self.watch_of(&Selection::all::<T>(), version, each).await
     }

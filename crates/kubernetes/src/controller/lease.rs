@@ -112,16 +112,16 @@ async fn attempt(
     let text = |name: &str| found.pointer(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (holder, version) = (text("/spec/holderIdentity"), text("/metadata/resourceVersion"));
     let transitions = found.pointer("/spec/leaseTransitions").and_then(Value::as_i64).unwrap_or(0);
-    let is_ours = holder == settings.identity;
+    let is_own = holder == settings.identity;
     if seen.as_ref().is_none_or(|(known, _)| *known != version) {
         *seen = Some((version, Instant::now()));
     }
     let is_old = seen.as_ref().is_some_and(|(_, since)| since.elapsed() >= HOLDS);
-    if !is_ours && !holder.is_empty() && !is_old {
+    if !is_own && !holder.is_empty() && !is_old {
         return Ok(false);
     }
     let mut lease = found.clone();
-    lease["spec"] = if is_ours { spec(transitions, &text("/spec/acquireTime")) } else { spec(transitions + 1, &now) };
+    lease["spec"] = if is_own { spec(transitions, &text("/spec/acquireTime")) } else { spec(transitions + 1, &now) };
     won(client.call(Method::PUT, &path, "application/json", Some(&lease)).await)
 }
 

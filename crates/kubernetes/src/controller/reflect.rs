@@ -146,7 +146,7 @@ async fn follow<T: Followed>(client: Client, changes: UnboundedSender<Change>) {
                 }
                 tokio::time::sleep(UNKNOWN_KIND).await;
             }
-            Err(error) if error.is_gone() => {
+            Err(error) if error.is_expired() => {
                 tracing::info!(kind = T::KIND, "the watch fell behind: listing again");
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(RETRY.1);

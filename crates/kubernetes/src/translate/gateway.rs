@@ -79,7 +79,7 @@ impl Place {
 
 /// Statuses of our classes.
 pub(super) fn classes(world: &World<'_>) -> Vec<StatusPatch> {
-    let ours = world.cluster.classes.values().filter(|class| class.spec.controller_name == world.settings.controller);
+    let own = world.cluster.classes.values().filter(|class| class.spec.controller_name == world.settings.controller);
     let status = |class: &Arc<GatewayClass>| {
         let accepted = match &class.spec.parameters_ref {
             None => Condition::holds("Accepted", "Accepted"),
@@ -110,29 +110,29 @@ pub(super) fn classes(world: &World<'_>) -> Vec<StatusPatch> {
             version: class.metadata.resource_version.clone(),
         }
     };
-    ours.map(status).collect()
+    own.map(status).collect()
 }
 
 /// Our gateways, the oldest first.
 pub(super) fn gateways(world: &mut World<'_>, allocations: &mut Allocations) -> Vec<GatewayState> {
     let cluster = world.cluster;
-    let is_ours = |gateway: &&Arc<Gateway>| {
+    let is_own = |gateway: &&Arc<Gateway>| {
         let class = cluster.classes.get(&Key::new("", &gateway.spec.gateway_class_name));
         class.is_some_and(|class| {
             class.spec.controller_name == world.settings.controller && class.spec.parameters_ref.is_none()
         })
     };
-    let mut ours: Vec<Arc<Gateway>> = cluster.gateways.values().filter(is_ours).cloned().collect();
-    ours.sort_by(|a, b| (&a.metadata.creation_timestamp, a.key()).cmp(&(&b.metadata.creation_timestamp, b.key())));
-    let is_there = |key: &Key| ours.iter().any(|gateway| gateway.key() == *key);
+    let mut own: Vec<Arc<Gateway>> = cluster.gateways.values().filter(is_own).cloned().collect();
+    own.sort_by(|a, b| (&a.metadata.creation_timestamp, a.key()).cmp(&(&b.metadata.creation_timestamp, b.key())));
+    let is_there = |key: &Key| own.iter().any(|gateway| gateway.key() == *key);
     allocations.addresses.retain(|key, _| is_there(key));
     allocations.ports.retain(|(key, _), _| is_there(key));
     // Before any is given anew: one that another process gave is in a status, or in a Service.
     service::read_ports(world, allocations);
-    for gateway in &ours {
-        remember(world, allocations, gateway);
+    for gateway in &own {
+        note(world, allocations, gateway);
     }
-    ours.into_iter()
+    own.into_iter()
         .map(|object| {
             let key = object.key();
             let Place { bind, addresses, wanted, problem } = place(world, allocations, &object);
@@ -142,7 +142,7 @@ pub(super) fn gateways(world: &mut World<'_>, allocations: &mut Allocations) -> 
         .collect()
 }
 
-fn remember(world: &World<'_>, allocations: &mut Allocations, gateway: &Gateway) {
+fn note(world: &World<'_>, allocations: &mut Allocations, gateway: &Gateway) {
     let Addresses::Bare(network) = world.settings.addresses else { return };
     let seen = gateway.status.pointer("/addresses/0/value").and_then(Value::as_str);
     if let Some(address) = seen.and_then(|text| text.parse().ok()).filter(|address| network.contains(address))
@@ -199,12 +199,12 @@ fn service_addresses(world: &World<'_>, key: &Key, wanted: Option<IpAddr>) -> (V
 /// What is wrong with what it wants.
 fn address(network: IpNet, allocations: &mut Allocations, gateway: &Gateway) -> Result<IpAddr, Condition> {
     let mut wanted = None;
-    for asked in &gateway.spec.addresses {
-        if asked.kind.as_deref().is_some_and(|kind| kind != "IPAddress") {
+    for requested in &gateway.spec.addresses {
+        if requested.kind.as_deref().is_some_and(|kind| kind != "IPAddress") {
             let message = "addresses of Weir are of the type IPAddress";
             return Err(Condition::fails("Accepted", "UnsupportedAddress", message));
         }
-        let Some(value) = asked.value.as_deref().filter(|value| !value.is_empty()) else { continue };
+        let Some(value) = requested.value.as_deref().filter(|value| !value.is_empty()) else { continue };
         match value.parse::<IpAddr>() {
             Ok(address) if network.contains(&address) => wanted = wanted.or(Some(address)),
             _ => {

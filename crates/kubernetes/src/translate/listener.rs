@@ -153,8 +153,8 @@ impl ListenerState {
             return;
         }
         for kind in allowed {
-            let is_ours = kind.group.as_deref().is_none_or(|group| group == GATEWAY_GROUP);
-            match KINDS.iter().find(|known| is_ours && **known == kind.kind) {
+            let is_own = kind.group.as_deref().is_none_or(|group| group == GATEWAY_GROUP);
+            match KINDS.iter().find(|known| is_own && **known == kind.kind) {
                 Some(known) => self.kinds.push(known),
                 None => {
                     let message = format!("routes of the kind {} are not supported", kind.kind);

@@ -107,9 +107,9 @@ fn one<T: Object, M: Match>(
             "conditions": values(&conditions, meta.generation),
         }));
     }
-    let ours = |parent: &&Value| parent["controllerName"] == *world.settings.controller;
+    let own = |parent: &&Value| parent["controllerName"] == *world.settings.controller;
     let before = seen.get("parents").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    if parents.is_empty() && !before.iter().any(|parent| ours(&parent)) {
+    if parents.is_empty() && !before.iter().any(|parent| own(&parent)) {
         return None;
     }
     Some(StatusPatch {
@@ -233,11 +233,11 @@ fn write<M: Match>(
     let own = listener.host();
     let is_elsewhere = |host: &String| {
         gateway.listeners.iter().any(|other| {
-            let Some(theirs) = other.host() else { return false };
+            let Some(foreign) = other.host() else { return false };
             other.bind == listener.bind
                 && other.spec.name != listener.spec.name
-                && covers(&theirs, host)
-                && own.as_ref().is_none_or(|own| *own != theirs && covers(own, &theirs))
+                && covers(&foreign, host)
+                && own.as_ref().is_none_or(|own| *own != foreign && covers(own, &foreign))
         })
     };
     let left: Vec<Option<&String>> = match hosts {

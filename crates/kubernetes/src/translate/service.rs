@@ -113,8 +113,8 @@ fn made<'w>(world: &World<'w>, services: &Services) -> Vec<(&'w Key, &'w Arc<Ser
     let cluster: &'w Cluster = world.cluster;
     let gateway = |service: &Service| {
         let annotations = &service.metadata.annotations;
-        let is_ours = annotations.get(CONTROLLER) == Some(&world.settings.controller);
-        let (namespace, name) = annotations.get(GATEWAY).filter(|_| is_ours)?.split_once('/')?;
+        let is_own = annotations.get(CONTROLLER) == Some(&world.settings.controller);
+        let (namespace, name) = annotations.get(GATEWAY).filter(|_| is_own)?.split_once('/')?;
         Some(Key::new(namespace, name))
     };
     let is_there = |key: &Key| key.namespace == services.namespace;

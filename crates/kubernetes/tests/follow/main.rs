@@ -169,9 +169,9 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
 
 fn accepted(server: &Server, name: &str) -> bool {
     let status = &server.get(&gateway_api("httproutes"), &format!("shop/{name}"))["status"];
-    let is_ours = |parent: &&Value| parent["controllerName"] == "weir.dev/gateway";
+    let is_own = |parent: &&Value| parent["controllerName"] == "weir.dev/gateway";
     let parents = status["parents"].as_array();
-    parents.and_then(|all| all.iter().find(is_ours)).is_some_and(|own| own["conditions"][0]["status"] == "True")
+    parents.and_then(|all| all.iter().find(is_own)).is_some_and(|own| own["conditions"][0]["status"] == "True")
 }
 
 #[tokio::test]

@@ -131,14 +131,14 @@ impl Server {
             if query.contains("watch=1") {
                 return self.watch(&mut stream, path, query).await;
             }
-            let (status, response) = self.answer(&method, path, query, &body);
+            let (status, response) = self.respond(&method, path, query, &body);
             let text = response.to_string();
             let head = format!("HTTP/1.1 {status} x\r\nContent-Length: {}\r\n\r\n", text.len());
             stream.write_all(format!("{head}{text}").as_bytes()).await.ok()?;
         }
     }
 
-    fn answer(&self, method: &str, path: &str, query: &str, body: &Value) -> (u16, Value) {
+    fn respond(&self, method: &str, path: &str, query: &str, body: &Value) -> (u16, Value) {
         let state = self.state();
         if state.unknown.iter().any(|unknown| unknown == path) {
             return (
@@ -228,7 +228,7 @@ impl Server {
         let from = query.split("resourceVersion=").nth(1).and_then(|rest| rest.split('&').next()?.parse().ok());
         let from: u64 = from.unwrap_or(0);
         let (mut events, mut cut) = (self.events.subscribe(), self.cut.subscribe());
-        let (missed, is_gone) = {
+        let (missed, is_expired) = {
             let state = self.state();
             let oldest = state.history.first().map_or(state.version + 1, |(_, version, _)| *version);
             let is_later = |(of, version, _): &&(String, u64, Value)| of == path && *version > from;
@@ -236,7 +236,7 @@ impl Server {
             (missed, from + 1 < oldest)
         };
         stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").await.ok()?;
-        if is_gone {
+        if is_expired {
             let gone = json!({"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}});
             write_event(stream, &gone).await?;
             return stream.write_all(b"0\r\n\r\n").await.ok();

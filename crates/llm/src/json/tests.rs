@@ -174,8 +174,8 @@ fn any_json() -> impl Strategy<Value = serde_json::Value> {
 proptest! {
     #[test]
     fn valid_is_what_another_parser_calls_valid(input in nearly_json()) {
-        let theirs = serde_json::from_slice::<serde::de::IgnoredAny>(&input).is_ok();
-        prop_assert_eq!(is_valid(&input), theirs);
+        let other = serde_json::from_slice::<serde::de::IgnoredAny>(&input).is_ok();
+        prop_assert_eq!(is_valid(&input), other);
     }
 
     #[test]

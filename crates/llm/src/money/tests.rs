@@ -55,15 +55,15 @@ fn costs() {
 
 #[test]
 fn reservations() {
-    let limit = OutputLimit { choices: 2, asked: Some(100), max_output: Some(80), reserve_output: 1024 };
+    let limit = OutputLimit { choices: 2, requested: Some(100), max_output: Some(80), reserve_output: 1024 };
     let (cheap, dear) = (price("1", "1", "1", "2"), price("3", "0.3", "6", "15"));
     let reserved = Reservation::new(1000, limit, &[cheap, dear]);
     assert_eq!((reserved.input, reserved.output, reserved.tokens()), (1000, 160, 1160));
     assert_eq!(reserved.money, 6000 + 2400, "the dearest candidate, its input written to a cache");
-    for (asked, max_output, output) in
+    for (requested, max_output, output) in
         [(None, None, 2048), (None, Some(80), 160), (Some(10), None, 20), (Some(u64::MAX), None, u64::MAX)]
     {
-        assert_eq!(Reservation::new(0, OutputLimit { asked, max_output, ..limit }, &[]).output, output);
+        assert_eq!(Reservation::new(0, OutputLimit { requested, max_output, ..limit }, &[]).output, output);
     }
 }
 
@@ -113,7 +113,7 @@ proptest! {
         input in 0..2_000_000_u64, cached in 0..100_u64, kind in 0..4_usize,
     ) {
         let price = price("3", "0.3", "3.75", "15");
-        let limit = OutputLimit { choices: 1, asked: Some(output), max_output: None, reserve_output: 0 };
+        let limit = OutputLimit { choices: 1, requested: Some(output), max_output: None, reserve_output: 0 };
         let reserved = Reservation::new(estimate, limit, &[price]);
         let reported = Tokens { input, cached, cache_write: 0, output: delivered };
         let end = [End::Reported(reported), End::Unreported { delivered }, End::Partial { delivered, reported: Some(reported) }, End::Nothing][kind];

@@ -63,7 +63,7 @@ impl Edits {
             for member in
                 [Member::MaxTokens, Member::MaxCompletionTokens, Member::MaxOutputTokens, Member::ConfigMaxOutputTokens]
             {
-                if request.number(member, body).is_some_and(|asked| asked > most)
+                if request.number(member, body).is_some_and(|requested| requested > most)
                     && let Some(range) = request.place(member)
                 {
                     edits.push(Edit { range, text: most.to_string().into_bytes() });

@@ -122,7 +122,7 @@ mod tests {
         Some(serde_json::from_slice(&body).expect("JSON"))
     }
 
-    fn asked() -> Value {
+    fn requested() -> Value {
         json!({"a": {"messages": [1]}, "messages": [{"role": "user", "content": [{"type": "text", "text": "role"}]}], "n": 1})
     }
 
@@ -130,18 +130,18 @@ mod tests {
     fn the_text_is_the_last_message() {
         let message = json!({"role": "assistant", "content": "Die \"Uhr\"\n"});
         let with = |message: Value| {
-            let mut body = asked();
+            let mut body = requested();
             body["messages"].as_array_mut().expect("a list").push(message);
             body
         };
-        assert_eq!(chat(&asked(), Prefill::Assistant), Some(with(message.clone())));
+        assert_eq!(chat(&requested(), Prefill::Assistant), Some(with(message.clone())));
         let mut prefix = message.clone();
         prefix["prefix"] = true.into();
-        assert_eq!(chat(&asked(), Prefill::Prefix), Some(with(prefix)));
+        assert_eq!(chat(&requested(), Prefill::Prefix), Some(with(prefix)));
         let mut flags = with(message);
         flags["continue_final_message"] = true.into();
         flags["add_generation_prompt"] = false.into();
-        assert_eq!(chat(&asked(), Prefill::ContinueFinalMessage), Some(flags));
+        assert_eq!(chat(&requested(), Prefill::ContinueFinalMessage), Some(flags));
     }
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_gone_on_with_is_left() {
+    fn what_cannot_be_continued_is_left() {
         for (member, value) in [
             ("response_format", json!({"type": "json_object"})),
             ("continue_final_message", json!(false)),
@@ -167,11 +167,11 @@ mod tests {
             ("messages", json!("a")),
             ("messages", json!([{"role": "user", "content": "a"}, {"content": "b", "role": "assistant"}])),
         ] {
-            let mut body = asked();
+            let mut body = requested();
             body[member] = value;
             assert_eq!(chat(&body, Prefill::Assistant), None, "{body}");
         }
-        let mut body = asked();
+        let mut body = requested();
         body["response_format"] = Value::Null;
         assert!(chat(&body, Prefill::Assistant).is_some());
         for wrong in [

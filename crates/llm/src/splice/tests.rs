@@ -44,7 +44,7 @@ fn cut(text: &str, cuts: &[usize]) -> Vec<String> {
 }
 
 #[test]
-fn events_are_told_apart_whatever_ends_their_lines() {
+fn events_are_split_whatever_ends_their_lines() {
     for stream in [
         "data: a\n\ndata: b\n\n",
         "data: a\r\n\r\ndata: b\r\n\r\n",
@@ -86,7 +86,7 @@ const HELLO: &str = r#"{"id":"a","choices":[{"index":0,"delta":{"content":"Hello
 const END: &str = r#"{"id":"b","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
 
 #[test]
-fn a_text_is_gone_on_with_under_the_first_id() {
+fn a_text_continues_under_the_first_id() {
     let role = ROLE.replace("\"a\"", "\"b\"");
     let world = HELLO.replace("\"a\"", "\"b\"").replace("Hello ", "Hello world");
     let text = behind(&[ROLE, HELLO], &[&role, &world, END, "[DONE]"]).expect("a response");

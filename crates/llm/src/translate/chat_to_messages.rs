@@ -70,8 +70,9 @@ pub fn chat_to_messages(request: &Value, model: &str, max_output: Option<u64>) -
             _ => chat::other_member(name, value, &mut dropped)?,
         }
     }
-    let asked = [&request["max_completion_tokens"], &request["max_tokens"]].into_iter().find(|value| !value.is_null());
-    let Some(max_tokens) = asked.cloned().or_else(|| max_output.map(Value::from)) else {
+    let requested =
+        [&request["max_completion_tokens"], &request["max_tokens"]].into_iter().find(|value| !value.is_null());
+    let Some(max_tokens) = requested.cloned().or_else(|| max_output.map(Value::from)) else {
         return refuse("max_completion_tokens", "the provider requires a limit, and the candidate has no max_output");
     };
     body.insert("max_tokens".into(), max_tokens);

@@ -115,14 +115,14 @@ fn spawn(command: Command) -> io::Result<Child> {
         std::thread::Builder::new()
             .name("spawner".to_owned())
             .spawn(move || {
-                for (mut command, reply) in jobs {
-                    let _ = reply.send(command.spawn());
+                for (mut command, response) in jobs {
+                    let _ = response.send(command.spawn());
                 }
             })
             .expect("a thread");
         sender
     });
-    let (reply, child) = mpsc::channel();
-    spawner.send((command, reply)).expect("the spawner never ends");
+    let (response, child) = mpsc::channel();
+    spawner.send((command, response)).expect("the spawner never ends");
     child.recv().expect("the spawner answers")
 }

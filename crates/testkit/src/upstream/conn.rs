@@ -12,7 +12,7 @@ use crate::wire::{Socket, Wire};
 use crate::{Gate, WireError};
 
 /// The test has the deadlines; an upstream is patient.
-const PATIENCE: Duration = Duration::from_secs(3600);
+const HOLD: Duration = Duration::from_secs(3600);
 
 /// How soon a waiting handler notices that its peer has disconnected.
 const NOTICE: Duration = Duration::from_millis(20);
@@ -35,7 +35,7 @@ pub struct Conn {
 
 impl Conn {
     pub(super) fn new(socket: Socket, number: usize, shared: Arc<Shared>) -> std::io::Result<Self> {
-        let mut wire = Wire::new(socket, PATIENCE)?;
+        let mut wire = Wire::new(socket, HOLD)?;
         wire.set_tap_limit(shared.record_limit);
         let body = BodyReader::new(Framing::None);
         Ok(Self { wire, number, shared, current: None, method: String::new(), body, closing: false })
@@ -172,7 +172,7 @@ impl Conn {
     /// Waits until the test lets it through the gate; fails when the peer disconnects first.
     pub fn pass(&mut self, gate: &Gate) -> Result<(), WireError> {
         while !gate.pass(NOTICE) {
-            if self.wire.peer_is_gone(Duration::ZERO) {
+            if self.wire.peer_disconnected(Duration::ZERO) {
                 return Err(WireError::Closed);
             }
         }
@@ -181,7 +181,7 @@ impl Conn {
 
     /// Does nothing, and reads nothing, until the peer closes its side (a FIN counts) or the upstream is stopped.
     pub fn stall(&mut self) -> Result<(), WireError> {
-        while !self.wire.peer_is_gone(PATIENCE) {}
+        while !self.wire.peer_disconnected(HOLD) {}
         Err(WireError::Closed)
     }
 

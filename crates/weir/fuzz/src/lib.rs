@@ -15,8 +15,8 @@ use weir::policy::cache::rules::reuse::{self, Reuse};
 use weir::policy::cache::rules::status::{self, Outcome};
 use weir::policy::cache::rules::targeted::Effective;
 use weir::policy::cache::rules::{
-    Admission, Class, Lines, Policy, StoredLines, Terms, Times, date, head, invalidate, json, list, query, range, sf,
-    storable, update, vary,
+    Admission, Class, Freshness, Lines, Policy, StoredLines, Times, date, head, invalidate, json, list, query, range,
+    sf, storable, update, vary,
 };
 use weir::policy::cache::wire::{self, Stored};
 
@@ -61,7 +61,7 @@ pub fn values(bytes: &[u8]) {
         query::write(&which, once.strip_prefix(b"?"), &mut twice);
         assert_eq!(once, twice);
     }
-    let _ = Terms::unpack(bytes);
+    let _ = Freshness::unpack(bytes);
     let _ = StoredLines(bytes).all().count();
 }
 
@@ -83,15 +83,15 @@ pub fn heads(bytes: &[u8]) {
     invalidate::each_url(&policy, &url, status, response, |url| assert!(url.starts_with(b"http://a.example/")));
     let has_content = method == Method::Post;
     let incoming = Incoming { method, query: url.query, has_content, is_upgrade: false, lines: request };
-    let Admission::Use(asked) = admit(&policy, incoming) else { return };
+    let Admission::Use(wanted) = admit(&policy, incoming) else { return };
     let mut key = Vec::new();
-    policy.write_key(asked.class, &url, true, request, None, &mut key);
+    policy.write_key(wanted.class, &url, true, request, None, &mut key);
     assert!(key::url_of(&key).starts_with(b"http://a.example/a?"));
 
     let times = Times { sent_ms: NOW, received_ms: NOW + 50 };
     let effective = Effective::read(response);
-    let Ok(terms) = storable::consider(&policy, &asked, status, response, &effective, times) else { return };
-    assert_eq!(Terms::unpack(&terms.pack()), Some(terms));
+    let Ok(freshness) = storable::consider(&policy, &wanted, status, response, &effective, times) else { return };
+    assert_eq!(Freshness::unpack(&freshness.pack()), Some(freshness));
     let mut stored = Vec::new();
     head::store(&policy, response, &effective, times.received_ms, &mut stored);
     let mut stored_again = Vec::new();
@@ -106,24 +106,24 @@ pub fn heads(bytes: &[u8]) {
     assert_eq!(secondary.is_empty(), names.is_empty());
 
     for now_ms in [0, NOW, NOW + 60_000, u64::MAX] {
-        let verdict = reuse::assess(&terms, &asked, now_ms);
-        assert!(verdict != Reuse::Fresh || terms.is_fresh(now_ms));
-        assert!(verdict != Reuse::WhileRevalidating || !terms.never_stale);
+        let verdict = reuse::assess(&freshness, &wanted, now_ms);
+        assert!(verdict != Reuse::Fresh || freshness.is_fresh(now_ms));
+        assert!(verdict != Reuse::WhileRevalidating || !freshness.never_stale);
         let mut said = Vec::new();
-        status::write(policy.headers, Outcome::Hit, Some(&terms), now_ms, b"weir", &mut said);
+        status::write(policy.headers, Outcome::Hit, Some(&freshness), now_ms, b"weir", &mut said);
         for length in [0, 1, 1_000] {
-            let delivery = delivery::choose(&asked, request, &terms, StoredLines(&stored), length);
-            assert!(asked.class == Class::Get || !matches!(delivery, Delivery::Part { .. } | Delivery::Unsatisfiable));
+            let delivery = delivery::choose(&wanted, request, &freshness, StoredLines(&stored), length);
+            assert!(wanted.class == Class::Get || !matches!(delivery, Delivery::Part { .. } | Delivery::Unsatisfiable));
             head::write_fields(&stored, delivery, length, &mut said);
         }
     }
     let mut conditions = Vec::new();
     update::write_conditions(StoredLines(&stored), &mut conditions);
-    assert_eq!(terms.has_validator, !conditions.is_empty());
-    let _ = update::confirms(&terms, StoredLines(&stored), request);
+    assert_eq!(freshness.has_validator, !conditions.is_empty());
+    let _ = update::confirms(&freshness, StoredLines(&stored), request);
     let mut merged = Vec::new();
-    update::freshen(&policy, &asked, &terms, &stored, request, times, &mut merged);
-    let _ = update::head_effect(&terms, StoredLines(&stored), 10, status, request);
+    update::freshen(&policy, &wanted, &freshness, &stored, request, times, &mut merged);
+    let _ = update::head_effect(&freshness, StoredLines(&stored), 10, status, request);
 }
 
 /// A value of the level in Redis: what is read is what would be written.
@@ -136,11 +136,11 @@ pub fn wire(bytes: &[u8]) {
     value.extend_from_slice(&DIGEST);
     value.extend_from_slice(bytes.get(1..).unwrap_or_default());
     let tags = ["cache-tag".into()];
-    if let Some(Stored::Answer(entry)) = wire::read(value, b"key", &DIGEST, &Edits::default(), &tags) {
+    if let Some(Stored::Response(entry)) = wire::read(value, b"key", &DIGEST, &Edits::default(), &tags) {
         let mut out = Vec::new();
         head::write_fields(entry.head.lines(), Delivery::NotModified, 0, &mut out);
-        let again = wire::answer(&DIGEST, &entry);
-        assert!(matches!(wire::read(again, b"key", &DIGEST, &Edits::default(), &[]), Some(Stored::Answer(_))));
+        let again = wire::response(&DIGEST, &entry);
+        assert!(matches!(wire::read(again, b"key", &DIGEST, &Edits::default(), &[]), Some(Stored::Response(_))));
     }
 }
 

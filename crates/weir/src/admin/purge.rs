@@ -13,7 +13,7 @@ use crate::policy::cache::purge::{Purge, PurgeError, Which};
 /// What to purge: exactly one of `url`, `prefix`, `tag` and `all`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct PurgeRequest {
     url: Option<String>,
     prefix: Option<String>,
     tag: Option<String>,
@@ -26,15 +26,15 @@ struct Asked {
 const EXPECTED: &str = r#"write one of {"url": "http://host/path"}, {"prefix": "http://host/path"}, {"tag": "name"} and {"all": true}; "cache" and "soft" may stand beside it"#;
 
 fn read(body: &[u8]) -> Result<Purge, String> {
-    let asked: Asked = serde_json::from_slice(body).map_err(|error| format!("{error}; {EXPECTED}"))?;
-    let which = match (asked.url, asked.prefix, asked.tag, asked.all) {
+    let purge: PurgeRequest = serde_json::from_slice(body).map_err(|error| format!("{error}; {EXPECTED}"))?;
+    let which = match (purge.url, purge.prefix, purge.tag, purge.all) {
         (Some(url), None, None, None) => Which::Url(url),
         (None, Some(prefix), None, None) => Which::Prefix(prefix),
         (None, None, Some(tag), None) => Which::Tag(tag),
         (None, None, None, Some(true)) => Which::All,
         _ => return Err(EXPECTED.to_owned()),
     };
-    Ok(Purge { cache: asked.cache, which, soft: asked.soft })
+    Ok(Purge { cache: purge.cache, which, soft: purge.soft })
 }
 
 pub(super) async fn purge(State(control): Shared, body: Bytes) -> Response {

@@ -135,8 +135,8 @@ async fn reset_limits(State(control): Shared, RawQuery(query): RawQuery) -> Resp
 
 /// Forgets what was charged to a key.
 pub(super) async fn reset_of(control: &dyn Control, question: Result<Question, BadQuestion>) -> Response {
-    let answer = async { control.reset_limits(question?).await };
-    match answer.await {
+    let response = async { control.reset_limits(question?).await };
+    match response.await {
         Ok(names) => json(StatusCode::OK, serde_json::json!({ "reset": names }).to_string()),
         Err(error) => bad_question(&error),
     }

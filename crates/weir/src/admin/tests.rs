@@ -141,11 +141,11 @@ impl Admin {
         Admin { process, address, stop: Some(stop), ended }
     }
 
-    fn ask(&self, method: &str, target: &str, fields: &[(&str, &str)]) -> Message {
-        self.ask_with(method, target, fields, "")
+    fn send(&self, method: &str, target: &str, fields: &[(&str, &str)]) -> Message {
+        self.send_with(method, target, fields, "")
     }
 
-    fn ask_with(&self, method: &str, target: &str, fields: &[(&str, &str)], body: &str) -> Message {
+    fn send_with(&self, method: &str, target: &str, fields: &[(&str, &str)], body: &str) -> Message {
         let host = self.address.to_string();
         let mut all = vec![("Host", &*host)];
         all.extend(fields.iter().filter(|(name, _)| *name != "Host"));
@@ -158,15 +158,15 @@ impl Admin {
     }
 
     fn get(&self, target: &str) -> Message {
-        self.ask("GET", target, &[])
+        self.send("GET", target, &[])
     }
 
     #[track_caller]
     fn refused(&self, status: u16, method: &str, target: &str, fields: &[(&str, &str)]) -> Value {
-        let answer = self.ask(method, target, fields);
-        assert_eq!(answer.status(), status, "{method} {target} {fields:?}: {}", answer.text());
-        assert_eq!(answer.field("Content-Type"), Some("application/problem+json"));
-        let problem: Value = serde_json::from_str(answer.text()).unwrap();
+        let response = self.send(method, target, fields);
+        assert_eq!(response.status(), status, "{method} {target} {fields:?}: {}", response.text());
+        assert_eq!(response.field("Content-Type"), Some("application/problem+json"));
+        let problem: Value = serde_json::from_str(response.text()).unwrap();
         assert_eq!(problem["status"], status);
         assert!(problem["title"].is_string() && problem["type"] == "about:blank");
         problem
@@ -199,14 +199,14 @@ fn the_index_names_every_page() {
 }
 
 #[test]
-fn metrics_come_in_the_format_asked_for() {
+fn metrics_come_in_the_requested_format() {
     let admin = Admin::start();
     admin.process.metrics.shard(0).connection_opened();
     let classic = admin.get("/metrics");
     assert_eq!(classic.field("Content-Type"), Some("text/plain; version=0.0.4; charset=utf-8"));
     assert!(classic.text().contains("\nclient_connections_accepted_total{worker=\"0\"} 1\n"));
     let accept = [("Accept", "text/plain;q=0.5"), ("Accept", "application/openmetrics-text; version=1.0.0")];
-    let open = admin.ask("GET", "/metrics", &accept);
+    let open = admin.send("GET", "/metrics", &accept);
     assert_eq!(open.field("Content-Type"), Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));
     assert!(open.text().ends_with("# EOF\n"));
 }
@@ -279,16 +279,16 @@ fn the_cache_is_described_when_there_is_one() {
 #[test]
 fn a_purge_says_how_many_and_names_exactly_one_choice() {
     let admin = Admin::start();
-    let purge = |body: &str| admin.ask_with("POST", "/cache/purge", &[], body);
+    let purge = |body: &str| admin.send_with("POST", "/cache/purge", &[], body);
     for (body, which, soft) in [
         (r#"{"url": "http://a/b"}"#, Which::Url("http://a/b".into()), false),
         (r#"{"prefix": "http://a/", "soft": true}"#, Which::Prefix("http://a/".into()), true),
         (r#"{"tag": "t"}"#, Which::Tag("t".into()), false),
         (r#"{"all": true, "cache": "answers"}"#, Which::All, false),
     ] {
-        let answer = purge(body);
-        assert_eq!(answer.status(), 200, "{body}: {}", answer.text());
-        assert!(parsed(&answer)["purged"].is_u64());
+        let response = purge(body);
+        assert_eq!(response.status(), 200, "{body}: {}", response.text());
+        assert!(parsed(&response)["purged"].is_u64());
         let purged = admin.process.purged.lock().unwrap().clone().unwrap();
         assert_eq!((purged.which, purged.soft), (which, soft));
     }
@@ -303,8 +303,8 @@ fn a_reload_says_what_changed_or_what_is_wrong() {
     let admin = Admin::start();
     let outcome = |outcome| *admin.process.reload.lock().unwrap() = outcome;
     outcome(Ok(Reloaded { changes: vec!["route infer: body".into()] }));
-    let answer = admin.ask("POST", "/reload", &[]);
-    assert_eq!(parsed(&answer), json!({ "reloaded": true, "changes": ["route infer: body"] }));
+    let response = admin.send("POST", "/reload", &[]);
+    assert_eq!(parsed(&response), json!({ "reloaded": true, "changes": ["route infer: body"] }));
     outcome(Err(ReloadError::Invalid("weir.yaml:3:5: unknown key".into())));
     assert_eq!(admin.refused(422, "POST", "/reload", &[])["detail"], "weir.yaml:3:5: unknown key");
     outcome(Err(ReloadError::NoFile("no file".into())));
@@ -319,21 +319,21 @@ fn wrong_pages_and_methods_are_problems() {
     admin.refused(404, "GET", "/nothing", &[]);
     admin.refused(405, "POST", "/metrics", &[]);
     assert_eq!(admin.get("/reload").field("Allow"), Some("POST"));
-    assert_eq!(admin.ask("DELETE", "/routes", &[]).field("Allow"), Some("GET,HEAD"));
-    let head = admin.ask("HEAD", "/metrics", &[]);
+    assert_eq!(admin.send("DELETE", "/routes", &[]).field("Allow"), Some("GET,HEAD"));
+    let head = admin.send("HEAD", "/metrics", &[]);
     assert_eq!((head.status(), head.body.len()), (200, 0));
 }
 
 #[test]
-fn every_answer_forbids_caching_sniffing_and_embedding() {
+fn every_response_forbids_caching_sniffing_and_embedding() {
     let admin = Admin::start();
     for target in ["/", "/metrics", "/nothing", "/reload"] {
-        let answer = admin.get(target);
-        assert_eq!(answer.field("Cache-Control"), Some("no-store"), "{target}");
-        assert_eq!(answer.field("X-Content-Type-Options"), Some("nosniff"), "{target}");
-        assert_eq!(answer.field("Cross-Origin-Resource-Policy"), Some("same-origin"), "{target}");
+        let response = admin.get(target);
+        assert_eq!(response.field("Cache-Control"), Some("no-store"), "{target}");
+        assert_eq!(response.field("X-Content-Type-Options"), Some("nosniff"), "{target}");
+        assert_eq!(response.field("Cross-Origin-Resource-Policy"), Some("same-origin"), "{target}");
     }
-    assert_eq!(admin.ask("GET", "/", &[("Host", "evil.example")]).field("Cache-Control"), Some("no-store"));
+    assert_eq!(admin.send("GET", "/", &[("Host", "evil.example")]).field("Cache-Control"), Some("no-store"));
 }
 
 #[test]
@@ -349,7 +349,7 @@ fn a_name_that_a_stranger_can_have_is_misdirected() {
         "localhost.",
         "a.localhost",
     ] {
-        assert_eq!(admin.ask("GET", "/healthz", &[("Host", host)]).status(), 200, "{host}");
+        assert_eq!(admin.send("GET", "/healthz", &[("Host", host)]).status(), 200, "{host}");
     }
     for host in [
         "evil.example",
@@ -376,7 +376,7 @@ fn a_name_that_a_stranger_can_have_is_misdirected() {
 }
 
 #[test]
-fn a_name_without_a_dot_is_answered_where_others_can_reach_the_listener() {
+fn a_name_without_a_dot_is_served_where_others_can_reach_the_listener() {
     // Any address of this machine that is not of the loopback interface; a machine without one cannot show this.
     let probe = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
     let Some(ip) = probe.connect("192.0.2.1:9").ok().and_then(|()| probe.local_addr().ok()).map(|a| a.ip()) else {
@@ -386,7 +386,7 @@ fn a_name_without_a_dot_is_answered_where_others_can_reach_the_listener() {
         return;
     }
     let admin = Admin::start_on(ip);
-    assert_eq!(admin.ask("GET", "/healthz", &[("Host", "weir:9901")]).status(), 200);
+    assert_eq!(admin.send("GET", "/healthz", &[("Host", "weir:9901")]).status(), 200);
     admin.refused(421, "GET", "/healthz", &[("Host", "weir.example:9901")]);
     // Without a token the console is for this machine.
     for target in ["/console/api/session", "/console/api/overview", "/console/api/config"] {
@@ -403,7 +403,7 @@ fn a_name_without_a_dot_is_answered_where_others_can_reach_the_listener() {
         admin.refused(403, method, target, &[]);
     }
     for target in ["/metrics", "/upstreams", "/config", "/limits"] {
-        assert_eq!(admin.ask("GET", target, &[]).status(), 200, "{target}");
+        assert_eq!(admin.send("GET", target, &[]).status(), 200, "{target}");
     }
 }
 
@@ -422,10 +422,10 @@ fn a_page_of_another_site_cannot_reload() {
         admin.refused(403, "POST", "/reload", fields);
     }
     for fields in [&[][..], &[("Origin", &*own)], &[("Sec-Fetch-Site", "same-origin")], &[("Sec-Fetch-Site", "none")]] {
-        assert_eq!(admin.ask("POST", "/reload", fields).status(), 200, "{fields:?}");
+        assert_eq!(admin.send("POST", "/reload", fields).status(), 200, "{fields:?}");
     }
     // Reading is harmless: the browser keeps the response from the page.
-    assert_eq!(admin.ask("GET", "/healthz", &[("Sec-Fetch-Site", "cross-site")]).status(), 200);
+    assert_eq!(admin.send("GET", "/healthz", &[("Sec-Fetch-Site", "cross-site")]).status(), 200);
 }
 
 #[test]
@@ -534,8 +534,8 @@ fn a_shutdown_closes_what_is_idle_and_finishes_what_is_under_way() {
     idle.expect_closed();
     assert!(RawClient::try_connect(admin.address, None).is_err());
     drop(held);
-    let answer = busy.read_response();
-    assert_eq!((answer.status(), answer.field("Connection")), (200, Some("close")));
+    let response = busy.read_response();
+    assert_eq!((response.status(), response.field("Connection")), (200, Some("close")));
     admin.ended.recv_timeout(testkit::DEADLINE).unwrap();
 }
 

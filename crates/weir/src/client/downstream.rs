@@ -76,9 +76,9 @@ impl Downstream {
 
     /// Watches a client that has nothing to send: notices when it disconnects, and buffers what it sends early as long as there is
     /// room. Ready when it has disconnected.
-    pub fn poll_gone(&mut self, cx: &mut Context<'_>, buffers: &Buffers) -> Poll<()> {
+    pub fn poll_disconnect(&mut self, cx: &mut Context<'_>, buffers: &Buffers) -> Poll<()> {
         if let Stream::Shared(audience) = &self.stream {
-            return audience.poll_gone(cx);
+            return audience.poll_disconnect(cx);
         }
         loop {
             if !self.buffer.has_space() {

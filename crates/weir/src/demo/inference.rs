@@ -133,8 +133,8 @@ async fn try_infer(sim: &Simulator, request: Request) -> Result<Response, Refusa
     let drawn = || Draws::of(settings.seed, Crc32::new().update(prompt.as_bytes())).latency_ms();
     let latency_ms = settings.latency_ms.unwrap_or_else(drawn);
     let result = serde_json::to_string(&format!("echo: {prompt}")).expect("a string");
-    let answer = format!(r#"{{"result":{result},"latency_ms":{latency_ms},"model":"{}"}}"#, sim.flavour.model());
-    plain(sim, &settings, (Duration::from_millis(latency_ms.into()), answer.into())).await
+    let response = format!(r#"{{"result":{result},"latency_ms":{latency_ms},"model":"{}"}}"#, sim.flavour.model());
+    plain(sim, &settings, (Duration::from_millis(latency_ms.into()), response.into())).await
 }
 
 async fn chat(State(sim): Shared, request: Request) -> Response {
@@ -153,7 +153,7 @@ async fn try_chat(sim: &Simulator, request: Request) -> Result<Response, Refusal
         return plain(sim, &settings, completion.plain()).await;
     }
     let place = sim.load.admit(&settings)?;
-    let mut response = paced::answer(place, completion.events(), "text/event-stream; charset=utf-8", None).await;
+    let mut response = paced::response(place, completion.events(), "text/event-stream; charset=utf-8", None).await;
     response.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-cache"));
     Ok(response)
 }
@@ -162,7 +162,7 @@ async fn try_chat(sim: &Simulator, request: Request) -> Result<Response, Refusal
 async fn plain(sim: &Simulator, settings: &Settings, piece: (Duration, Bytes)) -> Result<Response, Refusal> {
     let place = sim.load.admit(settings)?;
     let length = piece.1.len() as u64;
-    Ok(paced::answer(place, std::iter::once(piece), JSON, Some(length)).await)
+    Ok(paced::response(place, std::iter::once(piece), JSON, Some(length)).await)
 }
 
 /// The whole body. A client that breaks off gets no response anyway.

@@ -17,7 +17,7 @@ type Pieces = Box<dyn Iterator<Item = (Duration, Bytes)> + Send>;
 
 /// Waits for the first piece; status and fields go with it. hyper drops this future, or the body, when the client has
 /// gone, and with it the place.
-pub(super) async fn answer(
+pub(super) async fn response(
     place: Place,
     pieces: impl Iterator<Item = (Duration, Bytes)> + Send + 'static,
     content_type: &'static str,

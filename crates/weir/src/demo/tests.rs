@@ -76,9 +76,9 @@ fn tokens_and_latencies_are_those_of_the_other_implementations() {
         let settings = Settings { seed, tokens, latency_ms: None, ..Settings::default() };
         let body = json!({ "model": "m", "messages": messages }).to_string();
         let (_, bytes) = Completion::new(Chat::parse(&body).unwrap(), &settings).plain();
-        let answer: Value = serde_json::from_slice(&bytes).unwrap();
-        let content = answer["choices"][0]["message"]["content"].as_str().unwrap().to_owned();
-        (answer["id"].as_str().unwrap().to_owned(), answer["usage"]["prompt_tokens"].as_u64().unwrap(), content)
+        let response: Value = serde_json::from_slice(&bytes).unwrap();
+        let content = response["choices"][0]["message"]["content"].as_str().unwrap().to_owned();
+        (response["id"].as_str().unwrap().to_owned(), response["usage"]["prompt_tokens"].as_u64().unwrap(), content)
     };
     let expected = |id: &str, prompt_tokens, content: &str| (id.to_owned(), prompt_tokens, content.to_owned());
     assert_eq!(
@@ -144,11 +144,11 @@ fn infer_echoes_in_both_flavours() {
     for (service, model) in [(DemoService::InferencePython, "dummy-v0"), (DemoService::InferenceNode, "node-dummy-v0")]
     {
         let at = started(service, quick());
-        let answer = post(at, "/infer", &[], r#"{"prompt":"a \u0000\u007f\"水","more":[1]}"#);
+        let response = post(at, "/infer", &[], r#"{"prompt":"a \u0000\u007f\"水","more":[1]}"#);
         let body = format!("{{\"result\":\"echo: a \\u0000\u{7f}\\\"水\",\"latency_ms\":0,\"model\":\"{model}\"}}");
-        assert_eq!((answer.status(), answer.text()), (200, &*body));
-        assert_eq!(answer.field("Content-Type"), Some("application/json"));
-        assert_eq!(answer.field("Content-Length"), Some(&*body.len().to_string()));
+        assert_eq!((response.status(), response.text()), (200, &*body));
+        assert_eq!(response.field("Content-Type"), Some("application/json"));
+        assert_eq!(response.field("Content-Length"), Some(&*body.len().to_string()));
         assert_eq!(parsed(&post(at, "/infer", &[("X-Sim-Latency-Ms", "7")], r#"{"prompt":"a"}"#))["latency_ms"], 7);
     }
 }
@@ -171,24 +171,24 @@ fn a_bad_prompt_is_refused_in_each_ones_words() {
         (b"{\"prompt\":\"\xff\"}", "model_attributes_type", &json!(["body"])),
         (b"", "missing", &json!(["body"])),
     ] {
-        let answer = post(python, "/infer", &[], body);
-        let detail = &parsed(&answer)["detail"][0];
+        let response = post(python, "/infer", &[], body);
+        let detail = &parsed(&response)["detail"][0];
         assert_eq!(
-            (answer.status(), &detail["type"], &detail["loc"]),
+            (response.status(), &detail["type"], &detail["loc"]),
             (422, &json!(kind), loc),
             "{}",
             body.escape_ascii()
         );
         assert!(detail["msg"].is_string());
-        let answer = post(node, "/infer", &[], body);
-        assert_eq!((answer.status(), answer.text()), (400, r#"{"error":"prompt required"}"#));
+        let response = post(node, "/infer", &[], body);
+        assert_eq!((response.status(), response.text()), (400, r#"{"error":"prompt required"}"#));
     }
     let mut client = RawClient::connect(python);
     client.request("POST", "/infer", &[("Content-Type", "text/plain")], r#"{"prompt":"a"}"#);
     assert_eq!(client.read_response().status(), 422);
     let large = vec![b' '; 10 * 1024 * 1024 + 1];
-    let answer = post(node, "/infer", &[], large);
-    assert_eq!((answer.status(), answer.text()), (413, r#"{"error":"body larger than 10485760 bytes"}"#));
+    let response = post(node, "/infer", &[], large);
+    assert_eq!((response.status(), response.text()), (413, r#"{"error":"body larger than 10485760 bytes"}"#));
 }
 
 const HELLO: &str = r#""messages":[{"role":"user","content":"hello"}]"#;
@@ -196,9 +196,9 @@ const HELLO: &str = r#""messages":[{"role":"user","content":"hello"}]"#;
 #[test]
 fn a_completion_to_the_byte() {
     let at = started(DemoService::InferencePython, Settings { tokens: 8, ..quick() });
-    let answer = post(at, "/v1/chat/completions", &[], format!(r#"{{"model":"any/model",{HELLO}}}"#));
+    let response = post(at, "/v1/chat/completions", &[], format!(r#"{{"model":"any/model",{HELLO}}}"#));
     assert_eq!(
-        answer.text(),
+        response.text(),
         concat!(
             r#"{"id":"chatcmpl-78854a9c","object":"chat.completion","created":1735689600,"model":"any/model","choices":[{"index":0,"#,
             r#""message":{"role":"assistant","content":"trout weir sluice weir stone źródło gate río"},"finish_reason":"stop"}],"#,
@@ -208,8 +208,8 @@ fn a_completion_to_the_byte() {
     for fewer in
         [r#""max_tokens":3.0"#, r#""max_tokens":1,"max_completion_tokens":3"#, r#""max_tokens":9,"max_tokens":3"#]
     {
-        let answer = post(at, "/v1/chat/completions", &[], format!(r#"{{"model":"m",{HELLO},{fewer}}}"#));
-        let choice = parsed(&answer)["choices"][0].take();
+        let response = post(at, "/v1/chat/completions", &[], format!(r#"{{"model":"m",{HELLO},{fewer}}}"#));
+        let choice = parsed(&response)["choices"][0].take();
         let shown = (choice["message"]["content"].as_str(), choice["finish_reason"].as_str());
         assert_eq!(shown, (Some("trout weir sluice"), Some("length")), "{fewer}");
     }
@@ -220,10 +220,10 @@ fn a_stream_to_the_byte() {
     let at = started(DemoService::InferenceNode, quick());
     let body =
         format!(r#"{{"model":"水\"",{HELLO},"stream":true,"stream_options":{{"include_usage":true}},"max_tokens":2}}"#);
-    let answer = post(at, "/v1/chat/completions", &[], body);
-    assert_eq!(answer.field("Content-Type"), Some("text/event-stream; charset=utf-8"));
-    assert_eq!(answer.field("Cache-Control"), Some("no-cache"));
-    assert_eq!(answer.field("Content-Length"), None);
+    let response = post(at, "/v1/chat/completions", &[], body);
+    assert_eq!(response.field("Content-Type"), Some("text/event-stream; charset=utf-8"));
+    assert_eq!(response.field("Cache-Control"), Some("no-cache"));
+    assert_eq!(response.field("Content-Length"), None);
     let head = r#"data: {"id":"chatcmpl-78854a9c","object":"chat.completion.chunk","created":1735689600,"model":"水\"","choices":"#;
     let events = [
         r#"[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}],"usage":null}"#,
@@ -233,11 +233,11 @@ fn a_stream_to_the_byte() {
         r#"[],"usage":{"prompt_tokens":2,"completion_tokens":2,"total_tokens":4}}"#,
     ];
     let expected: String = events.iter().map(|event| format!("{head}{event}\n\n")).collect();
-    assert_eq!(answer.text(), expected + "data: [DONE]\n\n");
+    assert_eq!(response.text(), expected + "data: [DONE]\n\n");
 }
 
 #[test]
-fn events_are_due_an_interval_apart_and_the_last_ones_together() {
+fn events_are_due_every_interval_and_the_last_ones_together() {
     let settings = Settings { latency_ms: Some(100), tokens: 3, token_interval_ms: 20, ..Settings::default() };
     let chat =
         |more: &str| Completion::new(Chat::parse(&format!(r#"{{"model":"m",{HELLO}{more}}}"#)).unwrap(), &settings);
@@ -277,26 +277,26 @@ fn a_wrong_member_is_named() {
         ("[]".into(), Value::Null),
         ("hello".into(), Value::Null),
     ] {
-        let answer = post(at, "/v1/chat/completions", &[], &body);
-        let error = &parsed(&answer)["error"];
-        assert_eq!((answer.status(), &error["param"]), (400, &param), "{body}: {}", answer.text());
+        let response = post(at, "/v1/chat/completions", &[], &body);
+        let error = &parsed(&response)["error"];
+        assert_eq!((response.status(), &error["param"]), (400, &param), "{body}: {}", response.text());
         assert_eq!((&error["type"], &error["code"]), (&json!("invalid_request_error"), &Value::Null));
     }
     let nulls = r#""stream":null,"stream_options":null,"max_tokens":null,"max_completion_tokens":null,"n":null"#;
-    let answer = post(at, "/v1/chat/completions", &[], format!(r#"{{"model":"m",{HELLO},{nulls}}}"#));
-    assert_eq!(answer.status(), 200, "{}", answer.text());
+    let response = post(at, "/v1/chat/completions", &[], format!(r#"{{"model":"m",{HELLO},{nulls}}}"#));
+    assert_eq!(response.status(), 200, "{}", response.text());
 }
 
 #[test]
 fn a_bad_field_is_named_after_a_good_body() {
     let at = started(DemoService::InferencePython, quick());
     let fields = [("X-Sim-Concurrency", "many"), ("X-Sim-Tokens", "0")];
-    let answer = post(at, "/infer", &fields, r#"{"prompt":"a"}"#);
+    let response = post(at, "/infer", &fields, r#"{"prompt":"a"}"#);
     let wanted = "X-Sim-Tokens must be a whole number from 1 to 100000";
-    assert_eq!((answer.status(), parsed(&answer)), (400, json!({ "error": wanted })));
+    assert_eq!((response.status(), parsed(&response)), (400, json!({ "error": wanted })));
     assert_eq!(post(at, "/infer", &fields, "{}").status(), 422);
-    let answer = post(at, "/v1/chat/completions", &fields, format!(r#"{{"model":"m",{HELLO}}}"#));
-    assert_eq!(parsed(&answer)["error"]["param"], "X-Sim-Tokens");
+    let response = post(at, "/v1/chat/completions", &fields, format!(r#"{{"model":"m",{HELLO}}}"#));
+    assert_eq!(parsed(&response)["error"]["param"], "X-Sim-Tokens");
 }
 
 #[test]
@@ -332,10 +332,11 @@ fn failures_are_kept_by_count() {
     let at = started(DemoService::InferenceNode, Settings { error_rate: 250_000, error_status: 503, ..quick() });
     let statuses: Vec<u16> = (0..12).map(|_| post(at, "/infer", &[], r#"{"prompt":"a"}"#).status()).collect();
     assert_eq!(statuses, [200, 200, 200, 503].repeat(3));
-    let answer = post(at, "/v1/chat/completions", &[("X-Sim-Error-Rate", "1")], format!(r#"{{"model":"m",{HELLO}}}"#));
+    let response =
+        post(at, "/v1/chat/completions", &[("X-Sim-Error-Rate", "1")], format!(r#"{{"model":"m",{HELLO}}}"#));
     let error =
         r#"{"error":{"message":"simulated error","type":"server_error","param":null,"code":"simulated_error"}}"#;
-    assert_eq!(answer.text(), error);
+    assert_eq!(response.text(), error);
 }
 
 #[test]
@@ -345,12 +346,12 @@ fn more_than_the_limit_in_flight_are_refused() {
     let chat = format!(r#"{{"model":"m",{HELLO},"stream":true}}"#);
     send(&mut held, "/v1/chat/completions", &[], &chat);
     assert_eq!(held.read_head().status(), 200);
-    let answer = post(at, "/infer", &[], r#"{"prompt":"a"}"#);
-    assert_eq!((answer.status(), answer.text()), (503, r#"{"error":"overloaded"}"#));
-    assert_eq!(answer.field("Retry-After"), Some("1"));
-    let answer = post(at, "/v1/chat/completions", &[], &chat);
+    let response = post(at, "/infer", &[], r#"{"prompt":"a"}"#);
+    assert_eq!((response.status(), response.text()), (503, r#"{"error":"overloaded"}"#));
+    assert_eq!(response.field("Retry-After"), Some("1"));
+    let response = post(at, "/v1/chat/completions", &[], &chat);
     let error = r#"{"error":{"message":"overloaded","type":"server_error","param":null,"code":"overloaded"}}"#;
-    assert_eq!(answer.text(), error);
+    assert_eq!(response.text(), error);
     assert_eq!(post(at, "/infer", &[("X-Sim-Concurrency", "0")], r#"{"prompt":"a"}"#).status(), 200);
 }
 
@@ -374,12 +375,12 @@ fn what_else_there_is() {
             r#"{"error":{"message":"Not Found","type":"invalid_request_error","param":null,"code":null}}"#,
         ),
     ] {
-        let answer = get(at, path);
-        assert_eq!((answer.status(), answer.text()), (404, text));
+        let response = get(at, path);
+        assert_eq!((response.status(), response.text()), (404, text));
     }
     for path in ["/infer", "/v1/chat/completions"] {
-        let answer = get(node, path);
-        assert_eq!((answer.status(), answer.field("Allow")), (405, Some("POST")), "{path}");
+        let response = get(node, path);
+        assert_eq!((response.status(), response.field("Allow")), (405, Some("POST")), "{path}");
     }
 }
 

@@ -17,7 +17,7 @@ use crate::error::{Error, Reason};
 use crate::exchange::Next;
 use crate::exchange::pump::Pump;
 use crate::exchange::request_id::new_request_id;
-use crate::http::reply::{self, Framing, Members};
+use crate::http::response::{self, Framing, Members};
 use crate::io::buffer::Buffer;
 use crate::io::life::Life;
 use crate::io::stream::{Outgoing, Stream};
@@ -37,7 +37,7 @@ const ROOM: usize = 4 * 1024;
 pub async fn serve(worker: Rc<Worker>, stream: Stream, client: Client, origin: Arc<Origin>) {
     let deadline = worker.deadlines.add();
     let bounds = worker.snapshot.borrow().config().server.connection;
-    let life = Life::new(bounds, clock::turn_ns(), || worker.random());
+    let life = Life::new(bounds, clock::loop_ns(), || worker.random());
     let (buffer, out) = (Buffer::default(), Outgoing::default());
     let mut down = Downstream { stream, buffer, out, deadline, client, origin, life };
     // What the handshake agreed on, or in clear text the preface.
@@ -254,7 +254,7 @@ async fn refuse(worker: &Worker, down: &mut Downstream, error: Error) -> Next {
     if snapshot.config().server.returns_request_id {
         h1::encode::field(&mut fields, snapshot.config().request_id.as_bytes(), &id);
     }
-    reply::problem(&mut down.out.bytes, error, Members::of(&id), &fields, None, framing);
+    response::problem(&mut down.out.bytes, error, Members::of(&id), &fields, None, framing);
     let record = Record {
         status: error.reason.status(),
         request_bytes: down.buffer.filled().len() as u64,

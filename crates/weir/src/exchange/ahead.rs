@@ -55,11 +55,11 @@ pub(super) async fn read(x: &mut Exchange<'_>, limit: u64, total: Option<Duratio
     let total_due = total.map_or(u64::MAX, |total| x.log.started_ns.saturating_add(nanos(total)));
     x.stalls.change(Stall::ClientSends);
     loop {
-        let idle_due = idle.map_or(u64::MAX, |idle| clock::turn_ns().saturating_add(nanos(idle)));
+        let idle_due = idle.map_or(u64::MAX, |idle| clock::loop_ns().saturating_add(nanos(idle)));
         x.down.deadline.set_at(idle_due.min(total_due));
         match poll_fn(|cx| x.down.poll_fill(cx, &x.worker.buffers)).await {
             Waited::Bytes => {}
-            Waited::Closed => return Err(Reason::ClientGone.into()),
+            Waited::Closed => return Err(Reason::ClientDisconnected.into()),
             Waited::Late if idle_due > total_due => {
                 return Err(Error::new(Reason::BodyTimeout, "it did not come before the total timeout"));
             }

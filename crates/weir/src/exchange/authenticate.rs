@@ -11,7 +11,7 @@ use super::subrequest::{self, Subrequest};
 use super::{Exchange, stall::Stall};
 use crate::config::{AuthId, AuthorizerForm, RouteAuth};
 use crate::error::{Error, Reason};
-use crate::http::reply;
+use crate::http::response;
 use crate::observe::metrics::NONE;
 use crate::policy::auth::{Called, Head, Passed, Question, Response, Subject, Verdict, WorkerAuth};
 use crate::runtime::clock;
@@ -30,7 +30,7 @@ enum Stop {
     /// Something else.
     Error(Refusal, Error),
     /// The client disconnected.
-    Gone,
+    Disconnected,
 }
 
 impl From<Refusal> for Stop {
@@ -74,7 +74,7 @@ impl Exchange<'_> {
                 (refusal, error)
             }
             Err(Stop::Error(refusal, error)) => (refusal, error),
-            Err(Stop::Gone) => return Err(Reason::ClientGone.into()),
+            Err(Stop::Disconnected) => return Err(Reason::ClientDisconnected.into()),
         };
         self.changed = None;
         self.log.auth = Some(refusal.name());
@@ -98,7 +98,7 @@ impl Exchange<'_> {
         for id in all {
             let identity = if auth.authorizer(*id).is_some() {
                 // Seldom, and large.
-                Box::pin(self.ask_authorizer(snapshot, *id)).await?
+                Box::pin(self.call_authorizer(snapshot, *id)).await?
             } else {
                 let name = self.route.map_or(NONE, |route| &*snapshot.config().routes[route.0].name);
                 let result = auth.authenticate(*id, demanded, self.credentials(), name, now).await;
@@ -129,7 +129,7 @@ impl Exchange<'_> {
     }
 
     /// The verdict of the service: one that is stored, or that of a call.
-    async fn ask_authorizer(&mut self, snapshot: &Snapshot, id: AuthId) -> Result<Arc<Identity>, Stop> {
+    async fn call_authorizer(&mut self, snapshot: &Snapshot, id: AuthId) -> Result<Arc<Identity>, Stop> {
         let auth = &snapshot.auth;
         let (Some((spec, verdicts)), Some(choices)) = (auth.authorizer(id), snapshot.authorizers.get(id.0)) else {
             return Err(Refusal::Missing.into());
@@ -149,9 +149,9 @@ impl Exchange<'_> {
         );
         let began_ns = clock::now_ns();
         if let Some(key) = &question.key {
-            let remembered = verdicts.get(key, began_ns);
-            auth.count_remembered(id, remembered.is_some());
-            if let Some(passed) = remembered {
+            let verified = verdicts.get(key, began_ns);
+            auth.count_cached(id, verified.is_some());
+            if let Some(passed) = verified {
                 auth.count_one(id, None);
                 return Ok(self.pass(passed));
             }
@@ -179,28 +179,28 @@ impl Exchange<'_> {
                 return Poll::Ready(Some(result));
             }
             // A client that disconnected does not wait for the verdict. While its body is on the way, only a reset shows that.
-            let is_gone = down.stream.is_reset() || (!has_body && down.poll_gone(cx, buffers).is_ready());
-            if is_gone { Poll::Ready(None) } else { Poll::Pending }
+            let is_disconnected = down.stream.is_reset() || (!has_body && down.poll_disconnect(cx, buffers).is_ready());
+            if is_disconnected { Poll::Ready(None) } else { Poll::Pending }
         })
         .await;
-        let Some(result) = result else { return Err(Stop::Gone) };
+        let Some(result) = result else { return Err(Stop::Disconnected) };
         let now_ns = clock::now_ns();
         auth.count_duration(id, now_ns.saturating_sub(began_ns));
-        let verdict = result.map(|reply| match spec.form {
+        let verdict = result.map(|response| match spec.form {
             AuthorizerForm::EnvoyGrpc => {
-                let body = reply.is_whole.then_some(&*reply.body);
-                Called { status: reply.head.status, grpc_status: reply.grpc_status(), body }.verdict(spec)
+                let body = response.is_whole.then_some(&*response.body);
+                Called { status: response.head.status, grpc_status: response.grpc_status(), body }.verdict(spec)
             }
             _ => {
-                let body = if reply.is_whole { &*reply.body } else { &[] };
-                Response { status: reply.head.status, fields: &reply.head.fields, buf: &reply.bytes, body }
+                let body = if response.is_whole { &*response.body } else { &[] };
+                Response { status: response.head.status, fields: &response.head.fields, buf: &response.bytes, body }
                     .verdict(spec)
             }
         });
         match verdict {
             Ok(Verdict::Allowed(passed)) => {
                 auth.count_one(id, None);
-                if let (Some(key), Some(cache), true) = (key, &spec.cache, passed.may_be_remembered()) {
+                if let (Some(key), Some(cache), true) = (key, &spec.cache, passed.may_be_cached()) {
                     verdicts.insert(key, passed.clone(), began_ns.saturating_add(nanos(cache.ttl)), now_ns);
                 }
                 Ok(self.pass(passed))
@@ -249,13 +249,13 @@ impl Exchange<'_> {
         let Some(denied) = self.denied.take() else { return };
         self.skip_body();
         let mut lines = denied.lines;
-        lines.extend_from_slice(&self.scratch.answer_lines);
+        lines.extend_from_slice(&self.scratch.response_lines);
         let framing = self.framing();
         self.log.status = denied.status;
         self.down.out.clear();
         let out = &mut self.down.out.bytes;
-        reply::write(out, denied.status, &denied.content_type, &lines, &denied.body, framing);
-        if self.send_answer().await.is_err() {
+        response::write(out, denied.status, &denied.content_type, &lines, &denied.body, framing);
+        if self.flush_response().await.is_err() {
             self.aborts = true;
         }
     }

@@ -27,7 +27,7 @@ use std::task::Poll;
 use h1::{BodyKind, RequestHead};
 
 use super::delivery::Delivery;
-use super::{Answer, Exchange, proxy};
+use super::{Exchange, SendState, proxy};
 use crate::config::{Proxy, RouteId};
 use crate::error::{Error, Reason};
 use crate::policy::cache::RouteCache;
@@ -39,7 +39,7 @@ use crate::policy::cache::remote::Remote;
 use crate::policy::cache::rules::request::{Incoming, admit};
 use crate::policy::cache::rules::reuse::{Reuse, assess, may_replace_error};
 use crate::policy::cache::rules::status::Outcome;
-use crate::policy::cache::rules::{Admission, Asked, Bypass, Class, Fwd, LiveLines, Terms, coalesce};
+use crate::policy::cache::rules::{Admission, Bypass, CacheRequest, Class, Freshness, Fwd, LiveLines, coalesce};
 use crate::policy::cache::store::Slot;
 use crate::policy::cache::wire::Stored;
 use crate::runtime::clock;
@@ -82,8 +82,8 @@ const MOST_WAITS: u32 = 3;
 
 /// What to do for a request.
 enum Step {
-    Serve(Entry, Terms),
-    ServeAndRefresh(Entry, Terms),
+    Serve(Entry, Freshness),
+    ServeAndRefresh(Entry, Freshness),
     Lead(Box<Lead>),
     Follow(Reader),
     Forward(Fwd),
@@ -112,17 +112,17 @@ pub async fn run(
         lines: LiveLines::new(&request.fields, buf),
     };
     let admission = match admit(&cache.policy, incoming) {
-        Admission::Use(asked) if asked.class == Class::Post => {
-            Box::pin(body_digest(x)).await?.map_or(Err(Bypass::NotJson), |digest| Ok((asked, Some(digest))))
+        Admission::Use(wanted) if wanted.class == Class::Post => {
+            Box::pin(body_digest(x)).await?.map_or(Err(Bypass::NotJson), |digest| Ok((wanted, Some(digest))))
         }
-        Admission::Use(asked) => Ok((asked, None)),
+        Admission::Use(wanted) => Ok((wanted, None)),
         Admission::Bypass(why) => Err(why),
     };
     let consumer = x.identity.as_deref().and_then(|who| who.consumer.as_deref());
     // Senders without the name of a consumer cannot be distinguished.
     let is_nameless = cache.policy.by_consumer && consumer.is_none() && !x.demanded(snapshot).is_open();
     let admission = if is_nameless { Err(Bypass::Credentials) } else { admission };
-    let (asked, digest) = match admission {
+    let (wanted, digest) = match admission {
         Ok(admitted) => admitted,
         Err(why) => {
             cache.metrics.bypassed();
@@ -133,39 +133,39 @@ pub async fn run(
     let (request, buf) = (&x.scratch.request, x.down.buffer.whole());
     let head = (request, buf, super::changed::query(x.changed.as_deref(), request, buf));
     let (trusted, scheme) = (x.down.client.peer_is_trusted, x.down.client.scheme());
-    cache.write_key(&mut x.scratch.key, &asked, head, &x.scratch.path, (trusted, scheme), (digest.as_ref(), consumer));
-    match next_step(x, cache, &asked) {
-        Step::Serve(entry, terms) => {
-            count_hit(x, cache, &terms);
-            serve(x, cache, &asked, &entry, &terms, Outcome::Hit).await
+    cache.write_key(&mut x.scratch.key, &wanted, head, &x.scratch.path, (trusted, scheme), (digest.as_ref(), consumer));
+    match next_step(x, cache, &wanted) {
+        Step::Serve(entry, freshness) => {
+            count_hit(x, cache, &freshness);
+            serve(x, cache, &wanted, &entry, &freshness, Outcome::Hit).await
         }
         // Apart, so that an exchange that waits is no larger than what most of them need: who fetches allocates anyway.
-        step => Box::pin(fetch(x, snapshot, route, action, cache, asked, step)).await,
+        step => Box::pin(fetch(x, snapshot, route, action, cache, wanted, step)).await,
     }
 }
 
 /// Looks what there is for the request, and decides.
-fn next_step(x: &mut Exchange<'_>, cache: &RouteCache, asked: &Asked) -> Step {
+fn next_step(x: &mut Exchange<'_>, cache: &RouteCache, wanted: &CacheRequest) -> Step {
     let now_ms = clock::unix_ms();
     let stores = &cache.cache.state.stores;
     loop {
         let seen = stores.load(Ordering::Acquire);
         let mut beside = None;
         let mut is_marked = false;
-        let (stored, fwd, alone) = match look_up(x, cache, asked) {
-            Found::Answer(entry) => {
-                let terms = cache.cache.terms(&entry);
-                match assess(&terms, asked, now_ms) {
-                    Reuse::Fresh | Reuse::StaleAsAsked => return Step::Serve(entry, terms),
-                    Reuse::WhileRevalidating => return Step::ServeAndRefresh(entry, terms),
+        let (stored, fwd, alone) = match look_up(x, cache, wanted) {
+            Found::Response(entry) => {
+                let freshness = cache.cache.freshness(&entry);
+                match assess(&freshness, wanted, now_ms) {
+                    Reuse::Fresh | Reuse::StaleAllowed => return Step::Serve(entry, freshness),
+                    Reuse::WhileRevalidating => return Step::ServeAndRefresh(entry, freshness),
                     // The response to HEAD is stored under HEAD; what it says of the one to GET is evaluated when it has come.
-                    Reuse::Validate(fwd) if asked.class == Class::Head && entry.head.class == Class::Get => {
+                    Reuse::Validate(fwd) if wanted.class == Class::Head && entry.head.class == Class::Get => {
                         x.scratch.key.set_class(Class::Head);
                         beside = Some(entry);
                         (None, fwd, false)
                     }
                     Reuse::Validate(fwd) => {
-                        let alone = asked.has_credentials() && !entry.joins_credentials(clock::turn_ns());
+                        let alone = wanted.has_credentials() && !entry.joins_credentials(clock::loop_ns());
                         (Some(entry), fwd, alone)
                     }
                     Reuse::NotForThisClient => return Step::Forward(Fwd::Miss),
@@ -178,38 +178,38 @@ fn next_step(x: &mut Exchange<'_>, cache: &RouteCache, asked: &Asked) -> Step {
             Found::Nothing if x.scratch.key.is_variant() => (None, Fwd::VaryMiss, false),
             Found::Nothing => (None, Fwd::UriMiss, false),
         };
-        if asked.must_not_forward() && cache.remote.is_none() {
+        if wanted.must_not_forward() && cache.remote.is_none() {
             return Step::Refuse;
         }
         let keys = &x.scratch.key;
-        let mut lead = if alone || !coalesce::may_lead(asked) {
-            Lead::alone(&cache.cache, keys, *asked, fwd)
+        let mut lead = if alone || !coalesce::may_lead(wanted) {
+            Lead::alone(&cache.cache, keys, *wanted, fwd)
         } else {
-            match Lead::join(&cache.cache, keys, *asked, fwd) {
+            match Lead::join(&cache.cache, keys, *wanted, fwd) {
                 // The fetch before may have ended between look-up and now.
                 Ok(lead) if stores.load(Ordering::Acquire) == seen => lead,
-                Ok(lead) => match look_up(x, cache, asked) {
-                    Found::Answer(entry) if !is_known(&entry, stored.as_ref(), asked) => continue,
+                Ok(lead) => match look_up(x, cache, wanted) {
+                    Found::Response(entry) if !is_known(&entry, stored.as_ref(), wanted) => continue,
                     _ => lead,
                 },
-                Err(reader) if coalesce::may_wait(asked) => return Step::Follow(reader),
-                Err(_) => Lead::alone(&cache.cache, keys, *asked, fwd),
+                Err(reader) if coalesce::may_wait(wanted) => return Step::Follow(reader),
+                Err(_) => Lead::alone(&cache.cache, keys, *wanted, fwd),
             }
         };
         lead.stored = stored;
         lead.beside = beside;
-        lead.skips_remote = is_marked && !asked.must_not_forward();
+        lead.skips_remote = is_marked && !wanted.must_not_forward();
         return Step::Lead(lead);
     }
 }
 
 /// Whether what was found on a second look is what the first one found and could not use.
-fn is_known(found: &Entry, stored: Option<&Entry>, asked: &Asked) -> bool {
-    stored.is_some_and(|stored| stored.is(found)) || (asked.class == Class::Head && found.head.class == Class::Get)
+fn is_known(found: &Entry, stored: Option<&Entry>, wanted: &CacheRequest) -> bool {
+    stored.is_some_and(|stored| stored.is(found)) || (wanted.class == Class::Head && found.head.class == Class::Get)
 }
 
-fn look_up(x: &mut Exchange<'_>, cache: &RouteCache, asked: &Asked) -> Found {
-    cache.cache.look_up(&mut x.scratch.key, asked, &x.scratch.request, x.down.buffer.whole())
+fn look_up(x: &mut Exchange<'_>, cache: &RouteCache, wanted: &CacheRequest) -> Found {
+    cache.cache.look_up(&mut x.scratch.key, wanted, &x.scratch.request, x.down.buffer.whole())
 }
 
 /// Everything but a plain hit.
@@ -219,7 +219,7 @@ async fn fetch(
     route: RouteId,
     action: &Proxy,
     cache: &Rc<RouteCache>,
-    asked: Asked,
+    wanted: CacheRequest,
     first: Step,
 ) -> Result<(), Error> {
     let mut step = first;
@@ -228,14 +228,14 @@ async fn fetch(
     let mut has_failed = false;
     loop {
         match step {
-            Step::Serve(entry, terms) => {
-                count_hit(x, cache, &terms);
-                return serve(x, cache, &asked, &entry, &terms, Outcome::Hit).await;
+            Step::Serve(entry, freshness) => {
+                count_hit(x, cache, &freshness);
+                return serve(x, cache, &wanted, &entry, &freshness, Outcome::Hit).await;
             }
-            Step::ServeAndRefresh(entry, terms) => {
-                super::refresh::begin(x, snapshot, route, cache, &asked, &entry);
-                count_hit(x, cache, &terms);
-                return serve(x, cache, &asked, &entry, &terms, Outcome::Hit).await;
+            Step::ServeAndRefresh(entry, freshness) => {
+                super::refresh::begin(x, snapshot, route, cache, &wanted, &entry);
+                count_hit(x, cache, &freshness);
+                return serve(x, cache, &wanted, &entry, &freshness, Outcome::Hit).await;
             }
             Step::Refuse => {
                 count_miss(x, cache);
@@ -253,9 +253,9 @@ async fn fetch(
                 count_miss(x, cache);
                 return forward(x, snapshot, route, action, Fwd::Miss, Some(false)).await;
             }
-            Step::Follow(reader) => match follow(x, snapshot, route, cache, &asked, reader).await? {
+            Step::Follow(reader) => match follow(x, snapshot, route, cache, &wanted, reader).await? {
                 Followed::Served => return Ok(()),
-                Followed::Apart => {
+                Followed::NotShared => {
                     count_miss(x, cache);
                     return forward(x, snapshot, route, action, Fwd::Miss, Some(false)).await;
                 }
@@ -269,14 +269,14 @@ async fn fetch(
             },
         }
         waits += 1;
-        step = next_step(x, cache, &asked);
+        step = next_step(x, cache, &wanted);
     }
 }
 
-fn count_hit(x: &mut Exchange<'_>, cache: &RouteCache, terms: &Terms) {
+fn count_hit(x: &mut Exchange<'_>, cache: &RouteCache, freshness: &Freshness) {
     cache.metrics.hit();
     x.log.cache = Some("hit");
-    if !terms.is_fresh(clock::unix_ms()) {
+    if !freshness.is_fresh(clock::unix_ms()) {
         cache.metrics.stale();
         x.log.cache = Some("stale");
     }
@@ -288,7 +288,7 @@ fn count_miss(x: &mut Exchange<'_>, cache: &RouteCache) {
 }
 
 /// The request went to the origin, and a stale response is served in place of its error.
-fn count_stand_in(x: &mut Exchange<'_>, cache: &RouteCache) {
+fn count_stale_on_error(x: &mut Exchange<'_>, cache: &RouteCache) {
     cache.metrics.stale();
     x.log.cache = Some("stale");
 }
@@ -315,22 +315,22 @@ async fn lead(
     cache: &Rc<RouteCache>,
     mut lead: Box<Lead>,
 ) -> Result<(), Error> {
-    let asked = lead.asked;
+    let wanted = lead.wanted;
     if let Some(remote) = &cache.remote
         && !lead.skips_remote
-        && let Some(entry) = Box::pin(recall_in_time(x, cache, remote, &asked)).await
+        && let Some(entry) = Box::pin(get_within_timeout(x, cache, remote, &wanted)).await
     {
-        let terms = cache.cache.terms(&entry);
-        match assess(&terms, &asked, clock::unix_ms()) {
-            reuse @ (Reuse::Fresh | Reuse::StaleAsAsked | Reuse::WhileRevalidating) => {
-                lead.recalled(entry.clone());
+        let freshness = cache.cache.freshness(&entry);
+        match assess(&freshness, &wanted, clock::unix_ms()) {
+            reuse @ (Reuse::Fresh | Reuse::StaleAllowed | Reuse::WhileRevalidating) => {
+                lead.l2_hit(entry.clone());
                 if reuse == Reuse::WhileRevalidating {
-                    super::refresh::begin(x, snapshot, route, cache, &asked, &entry);
+                    super::refresh::begin(x, snapshot, route, cache, &wanted, &entry);
                 }
-                count_hit(x, cache, &terms);
-                return serve(x, cache, &asked, &entry, &terms, Outcome::Hit).await;
+                count_hit(x, cache, &freshness);
+                return serve(x, cache, &wanted, &entry, &freshness, Outcome::Hit).await;
             }
-            Reuse::Validate(fwd) if entry.head.class == asked.class => {
+            Reuse::Validate(fwd) if entry.head.class == wanted.class => {
                 lead.fwd = fwd;
                 lead.stored = Some(entry);
             }
@@ -338,7 +338,7 @@ async fn lead(
         }
     }
     count_miss(x, cache);
-    if asked.must_not_forward() {
+    if wanted.must_not_forward() {
         return Err(Reason::NotCached.into());
     }
     x.cache.told = Some(Outcome::Forwarded { why: lead.fwd, status: None, stored: false, collapsed: None });
@@ -348,17 +348,18 @@ async fn lead(
         result = proxy::run(x, snapshot, route, action).await;
     }
     if let (Err(error), Some(lead)) = (result, x.cache.lead.take()) {
-        let stand_in = lead.stored.clone().filter(|_| x.answer == Answer::None && error.reason != Reason::ClientGone);
-        match stand_in.map(|entry| (cache.cache.terms(&entry), entry)) {
-            Some((terms, entry)) if may_replace_error(&terms, &asked, clock::unix_ms()) => {
+        let serve_stale =
+            lead.stored.clone().filter(|_| x.response == SendState::None && error.reason != Reason::ClientDisconnected);
+        match serve_stale.map(|entry| (cache.cache.freshness(&entry), entry)) {
+            Some((freshness, entry)) if may_replace_error(&freshness, &wanted, clock::unix_ms()) => {
                 x.log.error = Some(error);
-                count_stand_in(x, cache);
-                lead.stand_in(entry.clone());
-                x.cache.serve = Some(Serve { entry, outcome: Outcome::Rescued { status: None }, is_whole: false });
+                count_stale_on_error(x, cache);
+                lead.serve_stale(entry.clone());
+                x.cache.serve = Some(Serve { entry, outcome: Outcome::StaleOnError { status: None }, is_whole: false });
             }
             _ => {
                 // What the leader's client did is no news for those who wait.
-                lead.fail((error.reason != Reason::ClientGone).then_some(error));
+                lead.fail((error.reason != Reason::ClientDisconnected).then_some(error));
                 return Err(error);
             }
         }
@@ -366,52 +367,57 @@ async fn lead(
         result?;
     }
     if let Some(Serve { entry, outcome, is_whole }) = x.cache.serve.take() {
-        let asked = Asked { has_range: asked.has_range && !is_whole, ..asked };
-        let terms = if is_whole { entry.head.terms } else { cache.cache.terms(&entry) };
-        return serve(x, cache, &asked, &entry, &terms, outcome).await;
+        let wanted = CacheRequest { has_range: wanted.has_range && !is_whole, ..wanted };
+        let freshness = if is_whole { entry.head.freshness } else { cache.cache.freshness(&entry) };
+        return serve(x, cache, &wanted, &entry, &freshness, outcome).await;
     }
     match x.cache.delivery.take() {
         Some(delivery) => deliver(x, delivery).await,
-        None if x.answer == Answer::Complete => Ok(()),
+        None if x.response == SendState::Complete => Ok(()),
         // The client disconnected while others waited on.
-        None => Err(Reason::ClientGone.into()),
+        None => Err(Reason::ClientDisconnected.into()),
     }
 }
 
 /// Looks in Redis, for no longer than one call may take, however many it needs.
-async fn recall_in_time(x: &mut Exchange<'_>, cache: &RouteCache, remote: &Remote, asked: &Asked) -> Option<Entry> {
-    let result = tokio::time::timeout(remote.timeout(), recall(x, cache, asked)).await;
+async fn get_within_timeout(
+    x: &mut Exchange<'_>,
+    cache: &RouteCache,
+    remote: &Remote,
+    wanted: &CacheRequest,
+) -> Option<Entry> {
+    let result = tokio::time::timeout(remote.timeout(), l2_get(x, cache, wanted)).await;
     result.unwrap_or_else(|_| {
         cache.metrics.store_error();
-        x.scratch.key.set_class(asked.class);
+        x.scratch.key.set_class(wanted.class);
         None
     })
 }
 
 /// Looks in Redis.
-async fn recall(x: &mut Exchange<'_>, cache: &RouteCache, asked: &Asked) -> Option<Entry> {
-    recall_into(cache, &mut x.scratch.key, asked, &x.scratch.request, x.down.buffer.whole()).await
+async fn l2_get(x: &mut Exchange<'_>, cache: &RouteCache, wanted: &CacheRequest) -> Option<Entry> {
+    get_into(cache, &mut x.scratch.key, wanted, &x.scratch.request, x.down.buffer.whole()).await
 }
 
 /// Looks in Redis; afterwards `keys` holds the key under which the response is.
-async fn recall_into(
+async fn get_into(
     cache: &RouteCache,
     keys: &mut KeyScratch,
-    asked: &Asked,
+    wanted: &CacheRequest,
     head: &RequestHead,
     buf: &[u8],
 ) -> Option<Entry> {
     // RFC 9111 section 4: HEAD is served from responses to GET.
-    let first = if asked.class == Class::Head { Class::Get } else { asked.class };
-    let second = (first != asked.class).then_some(asked.class);
+    let first = if wanted.class == Class::Head { Class::Get } else { wanted.class };
+    let second = (first != wanted.class).then_some(wanted.class);
     for class in std::iter::once(first).chain(second) {
         if !keys.is_variant() {
             keys.set_class(class);
         }
         for _ in 0..2 {
             let key = keys.whole().to_key();
-            match cache.recall(&key).await {
-                Some(Stored::Answer(entry)) => return Some(entry),
+            match cache.l2_get(&key).await {
+                Some(Stored::Response(entry)) => return Some(entry),
                 Some(Stored::Varies(varies)) => {
                     keys.select(&varies, head, buf);
                     cache.cache.state.memory.put(key, Slot::Varies(varies));
@@ -429,7 +435,7 @@ enum Followed {
     /// The client has its response.
     Served,
     /// Each must fetch by itself.
-    Apart,
+    NotShared,
     /// The fetch failed, for this reason if there was one.
     Broken(Option<Error>),
     /// The response is not for a request like this.
@@ -441,7 +447,7 @@ async fn follow(
     snapshot: &Snapshot,
     route: RouteId,
     cache: &RouteCache,
-    asked: &Asked,
+    wanted: &CacheRequest,
     reader: Reader,
 ) -> Result<Followed, Error> {
     // A request that waits has the same total timeout as one that fetches by itself.
@@ -451,8 +457,8 @@ async fn follow(
         if let Poll::Ready(progress) = reader.poll_progress(Some(cx)) {
             return Poll::Ready(Ok(progress));
         }
-        if x.down.poll_gone(cx, &x.worker.buffers).is_ready() {
-            return Poll::Ready(Err(Error::from(Reason::ClientGone)));
+        if x.down.poll_disconnect(cx, &x.worker.buffers).is_ready() {
+            return Poll::Ready(Err(Error::from(Reason::ClientDisconnected)));
         }
         if x.down.deadline.poll_passed(cx) {
             return Poll::Ready(Err(Error::from(Reason::TotalTimeout)));
@@ -468,46 +474,46 @@ async fn follow(
     let outcome = Outcome::Forwarded { why: Fwd::UriMiss, status: None, stored: false, collapsed: Some(true) };
     match progress {
         // One of those without credentials leads.
-        Progress::Apart { by_credentials: true } if !asked.has_credentials() => Ok(Followed::Broken(None)),
-        Progress::Apart { .. } => Ok(Followed::Apart),
+        Progress::NotShared { by_credentials: true } if !wanted.has_credentials() => Ok(Followed::Broken(None)),
+        Progress::NotShared { .. } => Ok(Followed::NotShared),
         Progress::Broken(error) => Ok(Followed::Broken(error)),
-        Progress::StandsIn(entry) => {
-            let terms = cache.cache.terms(&entry);
-            if !is_same_variant(x, &entry.head) || !may_replace_error(&terms, asked, now_ms) {
-                return Ok(Followed::Apart);
+        Progress::StaleOnError(entry) => {
+            let freshness = cache.cache.freshness(&entry);
+            if !is_same_variant(x, &entry.head) || !may_replace_error(&freshness, wanted, now_ms) {
+                return Ok(Followed::NotShared);
             }
             cache.metrics.miss();
-            count_stand_in(x, cache);
-            serve(x, cache, asked, &entry, &terms, Outcome::Rescued { status: None }).await?;
+            count_stale_on_error(x, cache);
+            serve(x, cache, wanted, &entry, &freshness, Outcome::StaleOnError { status: None }).await?;
             Ok(Followed::Served)
         }
         Progress::Found(entry) => {
-            let terms = cache.cache.terms(&entry);
+            let freshness = cache.cache.freshness(&entry);
             let same = is_same_variant(x, &entry.head);
-            if !coalesce::may_share(&terms, asked, same, now_ms) {
-                return Ok(if same { Followed::Apart } else { Followed::Differs });
+            if !coalesce::may_share(&freshness, wanted, same, now_ms) {
+                return Ok(if same { Followed::NotShared } else { Followed::Differs });
             }
-            count_hit(x, cache, &terms);
-            serve(x, cache, asked, &entry, &terms, Outcome::Hit).await?;
+            count_hit(x, cache, &freshness);
+            serve(x, cache, wanted, &entry, &freshness, Outcome::Hit).await?;
             Ok(Followed::Served)
         }
         Progress::Whole(entry) => {
             let same = is_same_variant(x, &entry.head);
-            if !coalesce::may_share(&entry.head.terms, asked, same, now_ms) {
-                return Ok(if same { Followed::Apart } else { Followed::Differs });
+            if !coalesce::may_share(&entry.head.freshness, wanted, same, now_ms) {
+                return Ok(if same { Followed::NotShared } else { Followed::Differs });
             }
             count_collapsed(x, cache);
-            serve(x, cache, asked, &entry, &entry.head.terms, outcome).await?;
+            serve(x, cache, wanted, &entry, &entry.head.freshness, outcome).await?;
             Ok(Followed::Served)
         }
         Progress::Begun(head) => {
             let same = is_same_variant(x, &head);
-            if !coalesce::may_share(&head.terms, asked, same, now_ms) {
-                return Ok(if same { Followed::Apart } else { Followed::Differs });
+            if !coalesce::may_share(&head.freshness, wanted, same, now_ms) {
+                return Ok(if same { Followed::NotShared } else { Followed::Differs });
             }
             count_collapsed(x, cache);
             x.skip_body();
-            let delivery = begin_delivery(x, cache, asked, &head, reader, outcome);
+            let delivery = begin_delivery(x, cache, wanted, &head, reader, outcome);
             deliver(x, delivery).await?;
             Ok(Followed::Served)
         }

@@ -9,19 +9,19 @@ use crate::config::RouteId;
 use crate::error::{Error, Reason};
 use crate::http::websocket;
 use crate::observe::metrics::NONE;
-use crate::policy::limit::{self, Asked, Refusal, Stage, Verdict};
+use crate::policy::limit::{self, LimitInput, Refusal, Stage, Verdict};
 use crate::worker::snapshot::Snapshot;
 
 /// What limits, and queues that are fair, look at. Of parts of an exchange, so that its working memory can be used beside it.
-pub(super) fn asked<'a>(
+pub(super) fn input<'a>(
     head: &'a RequestHead,
     down: &'a Downstream,
     identity: Option<&'a Identity>,
     route: &'a str,
     model: Option<&'a str>,
-) -> Asked<'a> {
+) -> LimitInput<'a> {
     let client = &down.client;
-    Asked {
+    LimitInput {
         head,
         buf: down.buffer.whole(),
         client: client.address,
@@ -135,10 +135,10 @@ impl Exchange<'_> {
         if limits.is_empty() {
             return Ok(None);
         }
-        let asked = asked(&self.scratch.request, self.down, self.identity.as_deref(), name, None);
-        let verdict = limit::check(&mut self.scratch.limits, &snapshot.limits, limits, stage, &asked).await?;
+        let input = input(&self.scratch.request, self.down, self.identity.as_deref(), name, None);
+        let verdict = limit::check(&mut self.scratch.limits, &snapshot.limits, limits, stage, &input).await?;
         if verdict == Verdict::Allowed && stage != Stage::Early {
-            self.scratch.limits.write_fields(&mut self.scratch.answer_lines, &snapshot.limits, limits);
+            self.scratch.limits.write_fields(&mut self.scratch.response_lines, &snapshot.limits, limits);
         }
         Ok(Refusal::of(verdict, &snapshot.limits))
     }

@@ -5,7 +5,7 @@ use ::compress::{Coding, Encoder};
 use crate::policy::compress::Held;
 
 /// Bytes of a body that are coded before others get their turn: about a millisecond of the slowest coding.
-pub(super) const TURN: usize = 32 * 1024;
+pub(super) const BYTES_AT_ONCE: usize = 32 * 1024;
 
 /// One body being coded.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Coder {
     /// Codes with this encoder.
     pub fn new((encoder, held): (Encoder, Held)) -> Self {
         let coding = encoder.coding();
-        Coder { encoder: Some(encoder), coding, coded: Vec::new(), left: TURN, bytes: 0, held }
+        Coder { encoder: Some(encoder), coding, coded: Vec::new(), left: BYTES_AT_ONCE, bytes: 0, held }
     }
 
     /// The coding.

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use h1::{BodyKind, encode};
 
-use super::coded::{Coder, CodingFailed, TURN};
+use super::coded::{BYTES_AT_ONCE, Coder, CodingFailed};
 use crate::client::downstream::Downstream;
 use crate::io::stream::{COPIED, Outgoing};
 use crate::policy::cache::fill::{Piece, Reader};
@@ -20,7 +20,7 @@ pub enum Stopped {
     /// The rest will never come.
     Broken,
     /// The client disconnected.
-    Gone,
+    Disconnected,
 }
 
 /// The body of one response.
@@ -109,7 +109,7 @@ impl Delivery {
                 let before = (down.out.written(), down.stream.sent_later());
                 let poll = down.out.poll_write(cx, &mut down.stream, &self.piece);
                 *progress |= poll.is_ready() || down.out.written() > before.0 || down.stream.sent_later() > before.1;
-                ready!(poll).map_err(|_| Stopped::Gone)?;
+                ready!(poll).map_err(|_| Stopped::Disconnected)?;
                 self.piece.clear();
                 if self.yields() {
                     cx.waker().wake_by_ref();
@@ -165,7 +165,7 @@ impl Delivery {
     fn yields(&mut self) -> bool {
         match &mut self.coder {
             Some(coder) if coder.left == 0 && !self.ended => {
-                coder.left = TURN;
+                coder.left = BYTES_AT_ONCE;
                 true
             }
             _ => false,
@@ -196,7 +196,7 @@ impl Delivery {
                 match self.reader.poll_piece((!is_leader).then_some(cx)) {
                     // What was taken so far must not wait for more.
                     Poll::Pending => {
-                        coder.left = TURN;
+                        coder.left = BYTES_AT_ONCE;
                         coder.flush()?;
                         coder.put_out(self.chunks, out);
                         return Ok(None);

@@ -1,9 +1,9 @@
 //! Responses that the gateway makes in place of the route: refusals and errors.
 
 use super::pages::Page;
-use super::{Answer, Exchange, ai, grpc};
+use super::{Exchange, SendState, ai, grpc};
 use crate::error::{Error, Reason};
-use crate::http::reply::{self, Members};
+use crate::http::response::{self, Members};
 use crate::policy::limit::Refusal;
 use crate::worker::Scratch;
 
@@ -20,53 +20,53 @@ impl Exchange<'_> {
         self.skip_body();
         let framing = self.framing();
         if self.is_grpc() {
-            grpc::write_error(&mut self.down.out.bytes, reason.into(), &self.scratch.answer_lines, framing);
+            grpc::write_error(&mut self.down.out.bytes, reason.into(), &self.scratch.response_lines, framing);
             self.log.status = 200;
             self.log.grpc_status = Some(grpc::status_of(reason));
-            return self.send_answer().await;
+            return self.flush_response().await;
         }
         let api = self.ingress_api();
         let status = refusal.status();
         if api.is_none() && !refusal.has_own_body() && self.varies_by_accept(status) {
-            h1::encode::field(&mut self.scratch.answer_lines, b"Vary", b"Accept");
+            h1::encode::field(&mut self.scratch.response_lines, b"Vary", b"Accept");
             if let Some(page) = self.page_of(status).await? {
-                let mut lines = std::mem::take(&mut self.scratch.answer_lines);
+                let mut lines = std::mem::take(&mut self.scratch.response_lines);
                 refusal.begin(&mut lines);
                 self.write_page(status, &page, &lines);
-                self.scratch.answer_lines = lines;
-                return self.send_answer().await;
+                self.scratch.response_lines = lines;
+                return self.flush_response().await;
             }
         }
-        let Scratch { answer_lines, body, request_id, .. } = &mut *self.scratch;
+        let Scratch { response_lines, body, request_id, .. } = &mut *self.scratch;
         if let Some(api) = api {
             self.log.status =
-                ai::write_refusal(&mut self.down.out.bytes, api, refusal, request_id, answer_lines, framing);
-            return self.send_answer().await;
+                ai::write_refusal(&mut self.down.out.bytes, api, refusal, request_id, response_lines, framing);
+            return self.flush_response().await;
         }
-        self.log.status = refusal.write(&mut self.down.out.bytes, body, answer_lines, request_id, framing);
-        self.send_answer().await
+        self.log.status = refusal.write(&mut self.down.out.bytes, body, response_lines, request_id, framing);
+        self.flush_response().await
     }
 
     /// Sends the response for an error; when a response has begun already, ensures that it cannot pass for complete.
     pub async fn fail(&mut self, error: Error) {
         self.ensure_request_id();
         // To the exchange a request that its connection refused looks like one whose client disconnected.
-        let refusal = if error.reason == Reason::ClientGone { self.down.stream.refusal() } else { None };
+        let refusal = if error.reason == Reason::ClientDisconnected { self.down.stream.refusal() } else { None };
         let error = refusal.unwrap_or(error);
         self.log.error = Some(error);
-        self.log.status = if self.answer == Answer::None { error.reason.status() } else { self.log.status };
+        self.log.status = if self.response == SendState::None { error.reason.status() } else { self.log.status };
         self.worker.metrics.not_served(error.reason);
         match error.reason {
-            _ if error.reason == Reason::ClientGone || refusal.is_some() => self.aborts = true,
+            _ if error.reason == Reason::ClientDisconnected || refusal.is_some() => self.aborts = true,
             // What was sent ends with a whole chunk. The call ends with a status, so nobody takes it for complete.
-            _ if self.answer == Answer::Begun && self.may_end_with_trailers && self.is_grpc() => {
+            _ if self.response == SendState::Begun && self.may_end_with_trailers && self.is_grpc() => {
                 let before = self.down.out.bytes.len();
                 grpc::write_trailers(&mut self.down.out.bytes, error);
                 self.log.grpc_status = Some(grpc::status_of(error.reason));
                 self.log.response_bytes = self.log.response_bytes.saturating_sub(before as u64);
-                self.aborts = self.send_answer().await.is_err();
+                self.aborts = self.flush_response().await.is_err();
             }
-            _ if self.answer != Answer::None => self.aborts = true,
+            _ if self.response != SendState::None => self.aborts = true,
             Reason::AuthDenied if self.denied.is_some() && !self.is_grpc() => self.send_denial().await,
             _ => self.send_error(error).await,
         }
@@ -104,7 +104,7 @@ impl Exchange<'_> {
             h1::encode::field(&mut fields, b"Allow", allow);
         }
         fields.extend_from_slice(&self.challenges);
-        fields.extend_from_slice(&self.scratch.answer_lines);
+        fields.extend_from_slice(&self.scratch.response_lines);
         let framing = self.framing();
         self.down.out.clear();
         if self.is_grpc() {
@@ -123,8 +123,8 @@ impl Exchange<'_> {
             self.write_page(error.reason.status(), &page, &fields);
         } else {
             let members = Members { request_id: &self.scratch.request_id, errors: &self.violations };
-            reply::problem(&mut self.down.out.bytes, error, members, &fields, self.retry_after, framing);
+            response::problem(&mut self.down.out.bytes, error, members, &fields, self.retry_after, framing);
         }
-        self.aborts |= self.send_answer().await.is_err();
+        self.aborts |= self.flush_response().await.is_err();
     }
 }

@@ -9,7 +9,7 @@ use super::Exchange;
 use crate::config::{InjectedFault, RouteId};
 use crate::error::Error;
 use crate::error::Reason;
-use crate::http::reply;
+use crate::http::response;
 use crate::runtime::clock;
 use crate::runtime::deadline::nanos;
 use crate::worker::snapshot::Snapshot;
@@ -36,12 +36,12 @@ impl Exchange<'_> {
             if let Some(counts) = counts {
                 counts.delayed();
             }
-            encode::field(&mut self.scratch.answer_lines, MARK, b"delay");
+            encode::field(&mut self.scratch.response_lines, MARK, b"delay");
             self.stalls.change(super::stall::Stall::Gateway);
-            self.down.deadline.set_at(clock::turn_ns().saturating_add(nanos(delay)));
+            self.down.deadline.set_at(clock::loop_ns().saturating_add(nanos(delay)));
             poll_fn(|cx| {
-                if super::proxy::poll_client_gone(self, cx).is_ready() {
-                    return Poll::Ready(Err(Error::from(Reason::ClientGone)));
+                if super::proxy::poll_client_disconnect(self, cx).is_ready() {
+                    return Poll::Ready(Err(Error::from(Reason::ClientDisconnected)));
                 }
                 if self.down.deadline.poll_passed(cx) { Poll::Ready(Ok(())) } else { Poll::Pending }
             })
@@ -58,7 +58,7 @@ impl Exchange<'_> {
         body.extend_from_slice(b",\"error\":\"injected_fault\"}\n");
         let mut mark = Vec::new();
         encode::field(&mut mark, MARK, b"status");
-        self.answer(&reply::Prepared::new(status, Some("application/problem+json"), &mark, &body)).await?;
+        self.response(&response::Prepared::new(status, Some("application/problem+json"), &mark, &body)).await?;
         Ok(true)
     }
 }

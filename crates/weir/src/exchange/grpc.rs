@@ -4,7 +4,7 @@ use h1::{BodyKind, Known, Method, RequestHead, ResponseHead, encode, trailer_fie
 use message::list_elements;
 
 use crate::error::{Error, Reason};
-use crate::http::reply::Framing;
+use crate::http::response::Framing;
 use crate::runtime::clock;
 
 /// Whether a request is a gRPC call. gRPC-Web is not: its trailers are part of the body.

@@ -3,7 +3,7 @@
 use super::Exchange;
 use crate::client::origin::HttpsHosts;
 use crate::error::{Error, Reason};
-use crate::http::reply::Prepared;
+use crate::http::response::Prepared;
 use crate::route::host;
 
 impl Exchange<'_> {
@@ -30,6 +30,6 @@ impl Exchange<'_> {
         }
         let mut line = Vec::new();
         h1::encode::field(&mut line, b"Location", &location);
-        self.answer(&Prepared::new(308, None, &line, b"")).await
+        self.response(&Prepared::new(308, None, &line, b"")).await
     }
 }

@@ -51,7 +51,7 @@ impl Intake {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            self.waits_for_room = fill.poll_room(cx, clock::turn_ns()).is_pending();
+            self.waits_for_room = fill.poll_room(cx, clock::loop_ns()).is_pending();
             if self.waits_for_room {
                 return Poll::Pending;
             }

@@ -5,10 +5,10 @@ use h1::encode;
 use super::Exchange;
 use crate::config::{Builtin, Redirect, RouteId};
 use crate::error::{Error, Reason};
-use crate::http::reply::Prepared;
+use crate::http::response::Prepared;
 use crate::policy::cors;
 use crate::route::path::Target;
-use crate::route::rewrite::{Asked, changed_location, location as location_of};
+use crate::route::rewrite::{RequestOrigin, changed_location, location as location_of};
 use crate::worker::healthz::write_cachez;
 
 /// Methods that routes may take by their own names; others pass too where a route names them, or none.
@@ -22,7 +22,7 @@ impl Exchange<'_> {
     pub async fn serve_methods(&mut self) -> Result<(), Error> {
         let mut fields = Vec::new();
         encode::field(&mut fields, b"Allow", METHODS);
-        self.answer(&Prepared::new(204, None, &fields, b"")).await
+        self.response(&Prepared::new(204, None, &fields, b"")).await
     }
 
     /// Says what a cross-origin request to the route is allowed to do.
@@ -36,8 +36,8 @@ impl Exchange<'_> {
             None => Vec::new(),
         };
         // A preflight has nothing of what the responses of its route have, but for the id.
-        self.begin_answer_lines();
-        self.answer(&Prepared::new(204, None, &fields, b"")).await
+        self.begin_response_lines();
+        self.response(&Prepared::new(204, None, &fields, b"")).await
     }
 
     /// Sends the fixed response of the route.
@@ -47,7 +47,7 @@ impl Exchange<'_> {
     pub async fn serve_fixed(&mut self, route: RouteId) -> Result<(), Error> {
         let snapshot = self.snapshot.clone();
         match &snapshot.routes[route.0].prepared {
-            Some(prepared) => self.answer(prepared).await,
+            Some(prepared) => self.response(prepared).await,
             None => Err(Reason::Panic.into()),
         }
     }
@@ -63,14 +63,15 @@ impl Exchange<'_> {
             None => location_of(&mut location, redirect, self.found, target),
             Some(parts) => {
                 let authority = self.scratch.request.authority.map(|one| one.of_buf(self.down.buffer.whole()));
-                let asked = Asked { scheme: self.down.client.scheme(), authority: authority.unwrap_or_default() };
-                changed_location(&mut location, parts, asked, self.found, target);
+                let origin =
+                    RequestOrigin { scheme: self.down.client.scheme(), authority: authority.unwrap_or_default() };
+                changed_location(&mut location, parts, origin, self.found, target);
             }
         }
         let snapshot = self.snapshot.clone();
         let edits = &snapshot.config().routes[route.0].headers.response;
         let fields = [("Location", &*location)];
-        self.answer(&Prepared::edited(redirect.status, None, &fields, b"", edits)).await
+        self.response(&Prepared::edited(redirect.status, None, &fields, b"", edits)).await
     }
 
     /// Sends a document about the gateway itself.
@@ -92,6 +93,6 @@ impl Exchange<'_> {
         };
         let snapshot = self.snapshot.clone();
         let edits = &snapshot.config().routes[route.0].headers.response;
-        self.answer(&Prepared::edited(status, Some("application/json"), &[], &body, edits)).await
+        self.response(&Prepared::edited(status, Some("application/json"), &[], &body, edits)).await
     }
 }

@@ -10,7 +10,6 @@ mod changed;
 mod checks;
 pub mod coded;
 pub mod contract;
-pub mod conversation;
 pub mod delivery;
 mod failure;
 mod fault;
@@ -26,6 +25,7 @@ mod overtime;
 mod pages;
 pub mod proxy;
 pub mod pump;
+mod queue_entry;
 mod record;
 pub mod refresh;
 pub mod request_id;
@@ -34,7 +34,7 @@ mod stall;
 pub mod subrequest;
 mod trailers;
 pub mod tunnel;
-mod turn;
+pub mod upstream_exchange;
 mod variables;
 mod way;
 
@@ -49,7 +49,7 @@ use crate::client::origin::HttpsHosts;
 
 use crate::config::{RouteAuth, RouteId};
 use crate::error::{Error, Reason};
-use crate::http::reply::{Framing, Prepared};
+use crate::http::response::{Framing, Prepared};
 use crate::policy::auth::Denied;
 use crate::policy::cors;
 use crate::route::Found;
@@ -84,7 +84,7 @@ pub enum Next {
 
 /// How much of the response to the client was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answer {
+enum SendState {
     /// Nothing was sent; an error response is still possible.
     None,
     /// Part of it was sent.
@@ -130,7 +130,7 @@ pub struct Exchange<'w> {
     is_preflight: bool,
     /// Whether this is the connection's last exchange.
     close: bool,
-    answer: Answer,
+    response: SendState,
     /// Counts as a request that waits, until its response begins.
     waits: Option<Waiting>,
     /// The request's body: the one decoder of it, from its first byte to its last.
@@ -162,12 +162,12 @@ impl<'w> Exchange<'w> {
     #[inline(always)]
     pub fn begin(worker: &'w Worker, down: &'w mut Downstream, scratch: &'w mut Scratch) -> Self {
         let snapshot = worker.snapshot.borrow().clone();
-        let is_last = down.life.take(clock::turn_ns());
+        let is_last = down.life.take(clock::loop_ns());
         let close = !scratch.request.keep_alive || worker.draining.get() || down.origin.is_closed() || is_last;
         let kind = scratch.request.body;
         scratch.request_id.clear();
         scratch.logged_target.clear();
-        scratch.answer_lines.clear();
+        scratch.response_lines.clear();
         scratch.identity_lines.clear();
         scratch.trace.clear();
         Exchange {
@@ -187,10 +187,10 @@ impl<'w> Exchange<'w> {
             violations: Vec::new(),
             is_preflight: false,
             close,
-            answer: Answer::None,
+            response: SendState::None,
             waits: Some(Waiting::begin()),
             body: Pump::new(kind, kind, None),
-            stalls: Stalls::new(clock::turn_ns()),
+            stalls: Stalls::new(clock::loop_ns()),
             drains: false,
             continued: false,
             aborts: false,
@@ -200,7 +200,7 @@ impl<'w> Exchange<'w> {
             has_own_deadline: false,
             may_end_with_trailers: false,
             ai: None,
-            log: Journal { started_ns: clock::turn_ns(), ..Journal::default() },
+            log: Journal { started_ns: clock::loop_ns(), ..Journal::default() },
         }
     }
 
@@ -296,12 +296,12 @@ impl<'w> Exchange<'w> {
     }
 
     /// Begins the lines that every response has, whoever makes it: the id of the request.
-    pub fn begin_answer_lines(&mut self) {
-        self.scratch.answer_lines.clear();
+    pub fn begin_response_lines(&mut self) {
+        self.scratch.response_lines.clear();
         if self.snapshot.config().server.returns_request_id {
             self.ensure_request_id();
-            let Scratch { answer_lines, request_id, .. } = &mut *self.scratch;
-            forward::write_request_id(answer_lines, (&self.snapshot.config().request_id, request_id));
+            let Scratch { response_lines, request_id, .. } = &mut *self.scratch;
+            forward::write_request_id(response_lines, (&self.snapshot.config().request_id, request_id));
         }
     }
 
@@ -310,15 +310,15 @@ impl<'w> Exchange<'w> {
         self.route = Some(found.route);
         self.found = found;
         if let Some(cors) = &self.snapshot.config().routes[found.route.0].cors {
-            cors::write_answer_fields(
-                &mut self.scratch.answer_lines,
+            cors::write_response_fields(
+                &mut self.scratch.response_lines,
                 cors,
                 &self.scratch.request,
                 self.down.buffer.whole(),
             );
         }
         if !self.snapshot.config().routes[found.route.0].headers.response.templates.is_empty() {
-            self.write_variable_answer_lines(found.route);
+            self.write_variable_response_lines(found.route);
         }
         found.route
     }
@@ -340,12 +340,12 @@ impl<'w> Exchange<'w> {
     ///
     /// # Errors
     /// When the client does not take it.
-    async fn answer(&mut self, prepared: &Prepared) -> Result<(), Error> {
+    async fn response(&mut self, prepared: &Prepared) -> Result<(), Error> {
         self.skip_body();
         let framing = self.framing();
-        prepared.write(&mut self.down.out.bytes, &self.scratch.answer_lines, framing);
+        prepared.write(&mut self.down.out.bytes, &self.scratch.response_lines, framing);
         self.log.status = prepared.status;
-        self.send_answer().await
+        self.flush_response().await
     }
 
     /// What the route, or the gateway when there is none, demands of who sends the request.
@@ -367,8 +367,8 @@ impl<'w> Exchange<'w> {
     }
 
     /// From now on the client gets a response: no other can be given, and streams and tunnels wait for nothing any more.
-    fn begin_answer(&mut self) {
-        self.answer = Answer::Begun;
+    fn start_response(&mut self) {
+        self.response = SendState::Begun;
         self.waits = None;
         if self.changed.is_some() {
             self.change_response();
@@ -385,12 +385,12 @@ impl<'w> Exchange<'w> {
         }
     }
 
-    async fn send_answer(&mut self) -> Result<(), Error> {
-        self.begin_answer();
+    async fn flush_response(&mut self) -> Result<(), Error> {
+        self.start_response();
         self.log.response_bytes += self.down.out.bytes.len() as u64;
         let idle = self.snapshot.config().server.body_idle_timeout;
-        self.down.send(&[], idle).await.map_err(|_| Error::from(Reason::ClientGone))?;
-        self.answer = Answer::Complete;
+        self.down.send(&[], idle).await.map_err(|_| Error::from(Reason::ClientDisconnected))?;
+        self.response = SendState::Complete;
         Ok(())
     }
 
@@ -409,7 +409,7 @@ impl<'w> Exchange<'w> {
     pub fn finish(&mut self) -> Next {
         self.record();
         self.scratch.limits.release();
-        if self.aborts || self.answer != Answer::Complete {
+        if self.aborts || self.response != SendState::Complete {
             if let Some(error) = self.log.error {
                 self.down.stream.note_failure(error.reason);
             }

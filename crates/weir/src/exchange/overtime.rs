@@ -29,7 +29,7 @@ impl Overtime {
     /// Whether `due` has passed, and bytes have moved since this was first noticed. Costs nothing; to be called between two pieces.
     #[inline]
     pub fn is_spent(&mut self, due: u64) -> bool {
-        self.is_spent_at(due, clock::turn_ns())
+        self.is_spent_at(due, clock::loop_ns())
     }
 
     fn is_spent_at(&mut self, due: u64, now: u64) -> bool {

@@ -8,13 +8,13 @@ use std::time::Duration;
 use h1::{Known, encode};
 
 use super::Exchange;
-use super::proxy::poll_client_gone;
+use super::proxy::poll_client_disconnect;
 use super::stall::Stall;
 use super::subrequest::{self, Subrequest};
 use crate::config::{ErrorPage, ErrorPages, PageSource, Proxy};
 use crate::error::{Error, Reason};
 use crate::http::edits::is_edited;
-use crate::http::reply;
+use crate::http::response;
 use crate::policy::accept::wants_page;
 use crate::runtime::clock;
 use crate::runtime::deadline::nanos;
@@ -127,7 +127,7 @@ impl Exchange<'_> {
         };
         self.stalls.change(Stall::Gateway);
         let deadline = self.worker.deadlines.add();
-        deadline.set_at(due.min(clock::turn_ns().saturating_add(nanos(LONGEST))));
+        deadline.set_at(due.min(clock::loop_ns().saturating_add(nanos(LONGEST))));
         let mut sent = std::pin::pin!(subrequest::send(self.worker, snapshot.clone(), request));
         let result = std::future::poll_fn(|cx| {
             if let Poll::Ready(result) = sent.as_mut().poll(cx) {
@@ -136,26 +136,26 @@ impl Exchange<'_> {
             if deadline.poll_passed(cx) {
                 return Poll::Ready(Ok(None));
             }
-            poll_client_gone(self, cx).map(|()| Err(Error::from(Reason::ClientGone)))
+            poll_client_disconnect(self, cx).map(|()| Err(Error::from(Reason::ClientDisconnected)))
         })
         .await;
-        let Some(reply) = result? else { return Ok(None) };
-        if reply.head.status != 200
-            || !reply.is_whole
-            || reply.head.fields.first(Known::ContentEncoding, &reply.bytes).is_some()
+        let Some(response) = result? else { return Ok(None) };
+        if response.head.status != 200
+            || !response.is_whole
+            || response.head.fields.first(Known::ContentEncoding, &response.bytes).is_some()
         {
             return Ok(None);
         }
         let content_type =
-            reply.head.fields.first(Known::ContentType, &reply.bytes).unwrap_or(HTML.as_bytes()).to_vec();
-        Ok(Some(Page { content_type, body: reply.body.into() }))
+            response.head.fields.first(Known::ContentType, &response.bytes).unwrap_or(HTML.as_bytes()).to_vec();
+        Ok(Some(Page { content_type, body: response.body.into() }))
     }
 
     /// Puts a page out. `fields` are whole lines.
     pub(super) fn write_page(&mut self, status: u16, page: &Page, fields: &[u8]) {
         let content_type = String::from_utf8_lossy(&page.content_type);
         let framing = self.framing();
-        reply::write(&mut self.down.out.bytes, status, &content_type, fields, &page.body, framing);
+        response::write(&mut self.down.out.bytes, status, &content_type, fields, &page.body, framing);
         self.log.status = status;
     }
 
@@ -196,10 +196,10 @@ impl Exchange<'_> {
             None => self.problem_of_upstream(status),
         };
         self.skip_body();
-        fields.extend_from_slice(&self.scratch.answer_lines);
+        fields.extend_from_slice(&self.scratch.response_lines);
         self.down.out.clear();
         self.write_page(status, &page, &fields);
-        self.send_answer().await
+        self.flush_response().await
     }
 
     /// What stands for an error of the upstream when its page cannot be had: the body of the response was dropped by then.

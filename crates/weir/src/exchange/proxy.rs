@@ -2,22 +2,22 @@
 
 mod call;
 mod choose;
-mod converse;
 mod failed;
 mod heads;
 mod upgrade;
+mod upstream_attempt;
 
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use h1::BodyKind;
 
-use super::conversation::UpstreamSide;
+use super::queue_entry::queue_entry;
 use super::stall::Stall;
 use super::trailers::{Towards, TrailerRules};
-use super::turn::turn;
+use super::upstream_exchange::UpstreamSide;
 use super::way::{Reached, Way};
-use super::{Answer, Exchange, affinity, grpc};
+use super::{Exchange, SendState, affinity, grpc};
 use crate::config::{HeaderEdits, Proxy, RouteId};
 use crate::error::{Error, Fault, Reason};
 use crate::io::stream::Outgoing;
@@ -32,13 +32,13 @@ use crate::worker::snapshot::{Choice, Snapshot};
 
 pub(super) use call::Spared;
 pub(super) use choose::hash_of;
-pub(super) use converse::send_continue;
 pub(super) use failed::kind_of;
+pub(super) use upstream_attempt::send_continue;
 
 use call::wait_before_retry;
 use choose::pick_member;
-use converse::converse;
 use failed::Failed;
+use upstream_attempt::upstream_attempt;
 
 /// A way to upstreams: a route's, or that of a request which the gateway makes by itself.
 pub(super) struct Leg<'a> {
@@ -191,8 +191,8 @@ async fn try_upstream(x: &mut Exchange<'_>, plan: &Plan<'_>) -> Result<(), (Erro
             Pick::Unavailable => return Err((Reason::Unavailable.into(), true)),
             Pick::Busy => {
                 x.stalls.change(Stall::Gateway);
-                let turn = turn(x, plan.snapshot, plan.choice.upstream, None, plan.total_due, || 1);
-                let place = plan.view.wait_for_untried(turn, &x.scratch.tried);
+                let queue_entry = queue_entry(x, plan.snapshot, plan.choice.upstream, None, plan.total_due, || 1);
+                let place = plan.view.wait_for_untried(queue_entry, &x.scratch.tried);
                 wait(x, place, plan.total_due).await?
             }
         };
@@ -204,11 +204,11 @@ async fn try_upstream(x: &mut Exchange<'_>, plan: &Plan<'_>) -> Result<(), (Erro
         }
         let client_ns = x.stalls.client_ns();
         if x.scratch.trace.own().is_some() {
-            x.scratch.trace.begin_attempt(x.worker.random(), lease.target().address().socket(), clock::turn_ns());
+            x.scratch.trace.begin_attempt(x.worker.random(), lease.target().address().socket(), clock::loop_ns());
         }
         let failed = match attempt(x, plan, &mut lease, attempts).await {
             Ok(()) => {
-                x.scratch.trace.end_attempt(x.scratch.response.status, x.log.grpc_status, None, clock::turn_ns());
+                x.scratch.trace.end_attempt(x.scratch.response.status, x.log.grpc_status, None, clock::loop_ns());
                 return Ok(());
             }
             Err(failed) => failed,
@@ -217,10 +217,12 @@ async fn try_upstream(x: &mut Exchange<'_>, plan: &Plan<'_>) -> Result<(), (Erro
             (Some(_), _) => (x.scratch.response.status, None),
             (None, Some(status)) => (status, None),
             // It responded, and what broke off was the body.
-            (None, None) if x.answer != Answer::None => (x.scratch.response.status, Some(failed.error.reason.label())),
+            (None, None) if x.response != SendState::None => {
+                (x.scratch.response.status, Some(failed.error.reason.label()))
+            }
             (None, None) => (0, Some(failed.error.reason.label())),
         };
-        x.scratch.trace.end_attempt(status, failed.grpc_status, error, clock::turn_ns());
+        x.scratch.trace.end_attempt(status, failed.grpc_status, error, clock::loop_ns());
         let Some(cause) = failed.cause() else { return Err((failed.error, false)) };
         lease.excuse(Duration::from_nanos(x.stalls.client_ns().saturating_sub(client_ns)));
         match failed.kind {
@@ -228,7 +230,7 @@ async fn try_upstream(x: &mut Exchange<'_>, plan: &Plan<'_>) -> Result<(), (Erro
             // The application's response, which is not the target's failure.
             None => lease.success(moment()),
         }
-        if x.answer != Answer::None {
+        if x.response != SendState::None {
             return Err((failed.error, false));
         }
         let tried = failed.as_attempt(x, cause);
@@ -256,7 +258,7 @@ pub(super) async fn wait(
     total_due: u64,
 ) -> Result<Lease, (Error, bool)> {
     x.down.deadline.set_at(total_due);
-    let began = clock::turn_ns();
+    let began = clock::loop_ns();
     let mut place = std::pin::pin!(place);
     let waited = std::future::poll_fn(|cx| {
         if let Poll::Ready(result) = place.as_mut().poll(cx) {
@@ -273,16 +275,16 @@ pub(super) async fn wait(
         if x.down.deadline.poll_passed(cx) {
             return Poll::Ready(Err((Reason::TotalTimeout.into(), false)));
         }
-        poll_client_gone(x, cx).map(|()| Err((Reason::ClientGone.into(), false)))
+        poll_client_disconnect(x, cx).map(|()| Err((Reason::ClientDisconnected.into(), false)))
     })
     .await;
-    x.log.queue_ns += clock::turn_ns().saturating_sub(began);
+    x.log.queue_ns += clock::loop_ns().saturating_sub(began);
     waited
 }
 
 /// Ready when the client disconnected while it has nothing more to send. A body on its way is left where it is: it would fill the
 /// buffer, and shows neither that the client is there nor that it has gone. For AI traffic all of it was read before.
-pub(super) fn poll_client_gone(x: &mut Exchange<'_>, cx: &mut Context<'_>) -> Poll<()> {
+pub(super) fn poll_client_disconnect(x: &mut Exchange<'_>, cx: &mut Context<'_>) -> Poll<()> {
     if x.down.stream.is_reset() {
         return Poll::Ready(());
     }
@@ -292,7 +294,7 @@ pub(super) fn poll_client_gone(x: &mut Exchange<'_>, cx: &mut Context<'_>) -> Po
         BodyKind::Length(length) => x.log.attempts == 0 && x.down.buffer.filled().len() as u64 >= length,
         BodyKind::Chunked | BodyKind::UntilClose => false,
     };
-    if has_all || x.ai.is_some() { x.down.poll_gone(cx, &x.worker.buffers) } else { Poll::Pending }
+    if has_all || x.ai.is_some() { x.down.poll_disconnect(cx, &x.worker.buffers) } else { Poll::Pending }
 }
 
 /// One attempt at one target: a pooled connection or a new one, and the exchange on it.
@@ -310,7 +312,7 @@ async fn attempt(x: &mut Exchange<'_>, plan: &Plan<'_>, lease: &mut Lease, numbe
         };
         let out = Outgoing::with(std::mem::take(&mut x.scratch.to_upstream));
         let mut up = UpstreamSide::new(stream, out);
-        let result = converse(x, plan, lease, &mut up, number).await;
+        let result = upstream_attempt(x, plan, lease, &mut up, number).await;
         let UpstreamSide { stream, buffer, out, .. } = up;
         x.scratch.to_upstream = out.into_bytes();
         let is_clean = buffer.is_empty();
@@ -319,7 +321,7 @@ async fn attempt(x: &mut Exchange<'_>, plan: &Plan<'_>, lease: &mut Lease, numbe
             // Rule 16 of the safety rules: whole request sent, whole reply read, both sides willing, nothing left over.
             Ok(reusable) => {
                 if reusable && is_clean && !x.worker.draining.get() && stream.http2_upstream().is_none() {
-                    x.worker.pool.put(target, stream, life, carries, lease.spec().keep_alive, clock::turn_ns());
+                    x.worker.pool.put(target, stream, life, carries, lease.spec().keep_alive, clock::loop_ns());
                 }
                 return Ok(());
             }
@@ -344,12 +346,12 @@ async fn attempt(x: &mut Exchange<'_>, plan: &Plan<'_>, lease: &mut Lease, numbe
 
 fn is_stale(x: &Exchange<'_>, failed: &Failed) -> bool {
     failed.kind == Some(FailureKind::Reset)
-        && !failed.reply_started
+        && !failed.response_started
         && x.body.is_replayable()
         && (x.scratch.request.method.is_idempotent() || !failed.sent)
 }
 
 /// The loop time, cached per event-loop iteration.
 pub(super) fn moment() -> Moment {
-    Moment::from_micros(clock::turn_ns() / 1000)
+    Moment::from_micros(clock::loop_ns() / 1000)
 }

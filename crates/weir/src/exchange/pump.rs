@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use h1::{BodyDecoder, BodyEvent, BodyKind, ParseError, encode};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::coded::{Coder, CodingFailed, TURN};
+use super::coded::{BYTES_AT_ONCE, Coder, CodingFailed};
 use super::mirror::Copy;
 use super::trailers::TrailerRules;
 use crate::io::buffer::{Buffer, Buffers, LARGE, SMALL};
@@ -298,7 +298,7 @@ impl Pump {
     /// The source pauses: what was taken so far must not wait for more. False if there is nothing to put out.
     fn flush_coded(&mut self, out: &mut Outgoing) -> Result<bool, PumpError> {
         let Some(coder) = &mut self.coder else { return Ok(false) };
-        coder.left = TURN;
+        coder.left = BYTES_AT_ONCE;
         if !coder.holds_back() {
             return Ok(false);
         }
@@ -366,7 +366,7 @@ impl Pump {
             }
             // Others first, where a piece takes long: bodies that are coded, and bodies in tiny chunks.
             if self.events > EVENTS || self.coder.as_ref().is_some_and(|coder| coder.left == 0) {
-                self.begin_turn();
+                self.begin_iteration();
                 *progress = true;
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
@@ -392,10 +392,10 @@ impl Pump {
         }
     }
 
-    fn begin_turn(&mut self) {
+    fn begin_iteration(&mut self) {
         self.events = 0;
         if let Some(coder) = &mut self.coder {
-            coder.left = TURN;
+            coder.left = BYTES_AT_ONCE;
         }
     }
 

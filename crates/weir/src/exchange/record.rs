@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use h1::{Known, Method};
 
-use super::{Answer, Exchange, Next, ai};
+use super::{Exchange, Next, SendState, ai};
 use crate::client::downstream::Downstream;
 use crate::error::{Error, Reason};
 use crate::observe::traces::Finished;
@@ -103,7 +103,7 @@ impl Exchange<'_> {
     #[cold]
     fn record_broken_off(&mut self, reason: Reason) {
         self.log.error = Some(reason.into());
-        if self.answer == Answer::None {
+        if self.response == SendState::None {
             self.log.status = reason.status();
         }
         self.worker.metrics.not_served(reason);

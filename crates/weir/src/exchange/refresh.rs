@@ -18,7 +18,7 @@ use crate::io::stream::{Outgoing, Stream};
 use crate::policy::cache::RouteCache;
 use crate::policy::cache::entry::Entry;
 use crate::policy::cache::lead::Lead;
-use crate::policy::cache::rules::{Asked, Fwd, coalesce};
+use crate::policy::cache::rules::{CacheRequest, Fwd, coalesce};
 use crate::route::Found;
 use crate::worker::Worker;
 use crate::worker::snapshot::Snapshot;
@@ -46,13 +46,13 @@ pub(super) fn begin(
     snapshot: &Rc<Snapshot>,
     route: RouteId,
     cache: &RouteCache,
-    asked: &Asked,
+    wanted: &CacheRequest,
     stale: &Entry,
 ) {
-    if !coalesce::may_refresh(asked) || x.worker.draining.get() {
+    if !coalesce::may_refresh(wanted) || x.worker.draining.get() {
         return;
     }
-    let (Some(worker), Ok(mut lead)) = (x.worker.rc(), Lead::join(&cache.cache, &x.scratch.key, *asked, Fwd::Stale))
+    let (Some(worker), Ok(mut lead)) = (x.worker.rc(), Lead::join(&cache.cache, &x.scratch.key, *wanted, Fwd::Stale))
     else {
         return;
     };

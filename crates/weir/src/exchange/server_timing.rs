@@ -17,7 +17,7 @@ impl Exchange<'_> {
             ServerTiming::Trusted if !self.down.client.peer_is_trusted => return out,
             ServerTiming::Trusted | ServerTiming::All => {}
         }
-        let total = clock::turn_ns().saturating_sub(self.log.started_ns);
+        let total = clock::loop_ns().saturating_sub(self.log.started_ns);
         let is_stored = matches!(self.log.cache, Some("hit" | "stale" | "revalidated"));
         if self.log.attempts == 0 && !is_stored {
             // The call was made by another exchange, whose times are not those of this client.

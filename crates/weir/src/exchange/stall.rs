@@ -72,7 +72,7 @@ impl Stalls {
     /// From now on it waits for this.
     #[inline]
     pub fn change(&mut self, stall: Stall) {
-        self.change_at(stall, clock::turn_ns());
+        self.change_at(stall, clock::loop_ns());
     }
 
     fn change_at(&mut self, stall: Stall, now: u64) {

@@ -48,7 +48,7 @@ pub(super) struct Subrequest<'a> {
 }
 
 /// What comes back.
-pub(super) struct Reply {
+pub(super) struct SubResponse {
     pub(super) head: ResponseHead,
     /// What the head was parsed from.
     pub(super) bytes: Vec<u8>,
@@ -60,7 +60,7 @@ pub(super) struct Reply {
     pub(super) is_whole: bool,
 }
 
-impl Reply {
+impl SubResponse {
     /// The status of a gRPC call: of the trailers, or of a response that is a head only.
     pub(super) fn grpc_status(&self) -> Option<&[u8]> {
         let of_head = self.head.fields.first(Known::GrpcStatus, &self.bytes);
@@ -73,7 +73,11 @@ impl Reply {
 ///
 /// # Errors
 /// Why there is no response.
-pub(super) async fn send(worker: &Worker, snapshot: Rc<Snapshot>, request: Subrequest<'_>) -> Result<Reply, Error> {
+pub(super) async fn send(
+    worker: &Worker,
+    snapshot: Rc<Snapshot>,
+    request: Subrequest<'_>,
+) -> Result<SubResponse, Error> {
     let too_many = || Error::new(Reason::Resources, "too many requests wait for the service");
     let _place = worker.subrequests.enter(request.service, request.most).ok_or_else(too_many)?;
     let Subrequest { choices, action, mut head, body, lines, client, origin, body_bytes, is_repeatable, .. } = request;
@@ -152,5 +156,5 @@ pub(super) async fn send(worker: &Worker, snapshot: Rc<Snapshot>, request: Subre
         }
     }
     let is_whole = !collected.is_full && kept.len() <= body_bytes;
-    Ok(Reply { head, body: kept, trailers: decoder.trailers().to_vec(), bytes: collected.bytes, is_whole })
+    Ok(SubResponse { head, body: kept, trailers: decoder.trailers().to_vec(), bytes: collected.bytes, is_whole })
 }

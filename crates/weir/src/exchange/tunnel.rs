@@ -7,8 +7,8 @@ use std::time::Duration;
 use h1::BodyKind;
 use tokio::io::AsyncWrite;
 
-use super::conversation::UpstreamSide;
 use super::pump::{Pump, PumpError};
+use super::upstream_exchange::UpstreamSide;
 use crate::client::downstream::Downstream;
 use crate::io::buffer::Buffers;
 

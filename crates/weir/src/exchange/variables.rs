@@ -20,13 +20,13 @@ impl Exchange<'_> {
 
     /// Renders the fields that every response of the route has.
     #[cold]
-    pub(super) fn write_variable_answer_lines(&mut self, route: RouteId) {
+    pub(super) fn write_variable_response_lines(&mut self, route: RouteId) {
         self.ensure_request_id();
         let snapshot = self.snapshot.clone();
         let templates = &snapshot.config().routes[route.0].headers.response.templates;
-        let mut lines = std::mem::take(&mut self.scratch.answer_lines);
+        let mut lines = std::mem::take(&mut self.scratch.response_lines);
         write(self, templates, &mut lines);
-        self.scratch.answer_lines = lines;
+        self.scratch.response_lines = lines;
     }
 }
 

@@ -7,9 +7,9 @@ use proxy_protocol::Version;
 use tls::Alpn;
 
 use super::Exchange;
-use super::conversation::total_timeout;
-use super::proxy::poll_client_gone;
+use super::proxy::poll_client_disconnect;
 use super::stall::Stall;
+use super::upstream_exchange::total_timeout;
 use crate::config::UpstreamProtocol;
 use crate::error::{Error, Reason};
 use crate::io::life::Life;
@@ -65,9 +65,9 @@ impl Way<'_> {
             return None;
         }
         let discarded = || self.metrics.connection_discarded();
-        let (stream, mut life) = x.worker.pool.take(target, clock::turn_ns(), discarded)?;
+        let (stream, mut life) = x.worker.pool.take(target, clock::loop_ns(), discarded)?;
         self.metrics.connection_reused();
-        life.take(clock::turn_ns());
+        life.take(clock::loop_ns());
         Some(Reached { stream, life, carries: Carries::All, is_reused: true })
     }
 
@@ -112,10 +112,10 @@ impl Way<'_> {
         let discarded = || self.metrics.connection_discarded();
         if may_reuse
             && let Some((stream, mut life)) =
-                x.worker.pool.take_named(lease.target().id(), client, clock::turn_ns(), discarded)
+                x.worker.pool.take_named(lease.target().id(), client, clock::loop_ns(), discarded)
         {
             self.metrics.connection_reused();
-            life.take(clock::turn_ns());
+            life.take(clock::loop_ns());
             return Ok(Reached { stream, life, carries, is_reused: true });
         }
         let stream = connect_to(x, lease, self.timeout, self.total_due, &header).await?;
@@ -128,7 +128,7 @@ impl Way<'_> {
         let worker = x.worker;
         let target = lease.target().id();
         let most = lease.spec().http2.max_connections;
-        let due = self.timeout.map_or(u64::MAX, |timeout| clock::turn_ns().saturating_add(nanos(timeout)));
+        let due = self.timeout.map_or(u64::MAX, |timeout| clock::loop_ns().saturating_add(nanos(timeout)));
         let mut ticket = worker.sessions.ticket(target);
         x.down.deadline.set_at(due.min(self.total_due));
         x.stalls.change(Stall::UpstreamConnects);
@@ -136,8 +136,8 @@ impl Way<'_> {
             if let Poll::Ready(opened) = worker.sessions.poll_open(&mut ticket, most, cx) {
                 return Poll::Ready(Ok(opened));
             }
-            if poll_client_gone(x, cx).is_ready() {
-                return Poll::Ready(Err(Error::from(Reason::ClientGone)));
+            if poll_client_disconnect(x, cx).is_ready() {
+                return Poll::Ready(Err(Error::from(Reason::ClientDisconnected)));
             }
             if !x.down.deadline.poll_passed(cx) {
                 return Poll::Pending;
@@ -173,7 +173,7 @@ fn is_tls(lease: &Lease) -> bool {
 
 /// What is left of the use of a new connection behind its first request.
 fn new_life(x: &Exchange<'_>, lease: &Lease) -> Life {
-    let now = clock::turn_ns();
+    let now = clock::loop_ns();
     let mut life = Life::new(lease.spec().keep_alive.used_for, now, || x.worker.random());
     life.take(now);
     life
@@ -207,7 +207,7 @@ async fn connect_to(
     total_due: u64,
     header: &[u8],
 ) -> Result<Stream, Error> {
-    let due = timeout.map_or(u64::MAX, |timeout| clock::turn_ns().saturating_add(nanos(timeout)));
+    let due = timeout.map_or(u64::MAX, |timeout| clock::loop_ns().saturating_add(nanos(timeout)));
     x.down.deadline.set_at(due.min(total_due));
     x.stalls.change(Stall::UpstreamConnects);
     let worker = x.worker;
@@ -217,8 +217,8 @@ async fn connect_to(
         if let Poll::Ready(result) = connecting.as_mut().poll(cx) {
             return Poll::Ready(Ok(result));
         }
-        if poll_client_gone(x, cx).is_ready() {
-            return Poll::Ready(Err(Error::from(Reason::ClientGone)));
+        if poll_client_disconnect(x, cx).is_ready() {
+            return Poll::Ready(Err(Error::from(Reason::ClientDisconnected)));
         }
         if x.down.deadline.poll_passed(cx) {
             return Poll::Ready(Err(if due <= total_due {

@@ -6,5 +6,5 @@ use std::task::{Context, Poll};
 /// The clients that one request is for.
 pub trait Audience: Debug + Send + Sync {
     /// Ready when none of them waits any more.
-    fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()>;
+    fn poll_disconnect(&self, cx: &mut Context<'_>) -> Poll<()>;
 }

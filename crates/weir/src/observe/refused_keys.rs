@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_kept_apart_and_minutes_pass() {
+    fn limits_have_counts_of_their_own_and_minutes_pass() {
         let keys = RefusedKeys::default();
         let (one, other): (Arc<str>, Arc<str>) = (Arc::from("one"), Arc::from("other"));
         note(&keys, &one, 1, 0);

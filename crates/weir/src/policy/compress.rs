@@ -40,8 +40,8 @@ impl Plan {
             (BodyKind::None, _) if head.status != 304 => return Plan::Plain,
             _ => None,
         };
-        let asked = LiveLines::new(&request.0.fields, request.1);
-        Plan::of_lines(rules, asked, head.status, LiveLines::new(&head.fields, buf), length)
+        let requested = LiveLines::new(&request.0.fields, request.1);
+        Plan::of_lines(rules, requested, head.status, LiveLines::new(&head.fields, buf), length)
     }
 
     /// Decides by the fields of a request and a response; `length` is that of its body, where it is known.

@@ -31,7 +31,7 @@ pub fn preflight_fields(cors: &Cors, head: &RequestHead, buf: &[u8]) -> Vec<u8> 
 
 /// Appends the lines that an ordinary response gets: none when the request comes from no other origin and the response does not depend
 /// on it.
-pub fn write_answer_fields(lines: &mut Vec<u8>, cors: &Cors, head: &RequestHead, buf: &[u8]) {
+pub fn write_response_fields(lines: &mut Vec<u8>, cors: &Cors, head: &RequestHead, buf: &[u8]) {
     match head.fields.first(Known::Origin, buf) {
         Some(origin) => {
             write_origin(lines, cors, origin);
@@ -112,23 +112,23 @@ mod tests {
     #[test]
     fn an_open_resource_is_open_to_all_and_cached_once() {
         let (head, buf) = parse("GET /a HTTP/1.1\r\nHost: a\r\nOrigin: https://b.example\r\n\r\n");
-        let answer_fields = |cors: &Cors, head: &RequestHead, buf: &[u8]| {
+        let response_fields = |cors: &Cors, head: &RequestHead, buf: &[u8]| {
             let mut lines = Vec::new();
-            write_answer_fields(&mut lines, cors, head, buf);
+            write_response_fields(&mut lines, cors, head, buf);
             lines
         };
-        let lines = answer_fields(&cors(&["*"], false), &head, &buf);
+        let lines = response_fields(&cors(&["*"], false), &head, &buf);
         assert_eq!(lines, b"Access-Control-Allow-Origin: *\r\n");
         let (head, buf) = parse("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
-        assert_eq!(answer_fields(&cors(&["*"], false), &head, &buf), b"");
-        assert_eq!(answer_fields(&cors(&["https://a.example"], false), &head, &buf), b"Vary: Origin\r\n");
+        assert_eq!(response_fields(&cors(&["*"], false), &head, &buf), b"");
+        assert_eq!(response_fields(&cors(&["https://a.example"], false), &head, &buf), b"Vary: Origin\r\n");
     }
 
     #[test]
     fn with_credentials_the_star_is_never_written() {
         let (head, buf) = parse("GET /a HTTP/1.1\r\nHost: a\r\nOrigin: https://b.example\r\n\r\n");
         let mut lines = Vec::new();
-        write_answer_fields(&mut lines, &cors(&["*"], true), &head, &buf);
+        write_response_fields(&mut lines, &cors(&["*"], true), &head, &buf);
         assert!(!lines.windows(3).any(|window| window == b": *"));
     }
 }

@@ -89,7 +89,7 @@ impl Client {
     /// # Errors
     /// [`Failure`]; an error reply is [`Failure::Refused`].
     pub async fn command(&self, key: &[u8], cmd: &Cmd) -> Result<Value, Failure> {
-        self.counted(async |deadline| answer(self.send(key, cmd, deadline).await?)).await
+        self.counted(async |deadline| response(self.send(key, cmd, deadline).await?)).await
     }
 
     /// Sends several commands in one round trip; each has its own reply, in order. They are not a transaction: others' commands may come
@@ -103,7 +103,7 @@ impl Client {
                 Route::One(link) => link.pipeline(pipeline, deadline).await?,
                 Route::Cluster(cluster) => cluster.pipeline(key, pipeline, deadline).await?,
             };
-            values.into_iter().map(answer).collect()
+            values.into_iter().map(response).collect()
         })
         .await
     }
@@ -139,9 +139,9 @@ impl Client {
                 Value::ServerError(error) if error.code() == "NOSCRIPT" => {
                     let mut by_text = script.by_text(keys);
                     write(&mut by_text);
-                    answer(self.send(key, &by_text, deadline).await?)
+                    response(self.send(key, &by_text, deadline).await?)
                 }
-                value => answer(value),
+                value => response(value),
             }
         })
         .await
@@ -193,7 +193,7 @@ impl Client {
         let began = Instant::now();
         let result = call(began + self.timeout).await;
         match &result {
-            Ok(_) => self.metrics.answered(began.elapsed()),
+            Ok(_) => self.metrics.responded(began.elapsed()),
             Err(failure) => self.metrics.failed(failure.index()),
         }
         result
@@ -201,7 +201,7 @@ impl Client {
 }
 
 /// An error reply as a failure.
-fn answer(value: Value) -> Result<Value, Failure> {
+fn response(value: Value) -> Result<Value, Failure> {
     match value {
         Value::ServerError(error) => {
             Err(Failure::Refused(format!("{} {}", error.code(), error.details().unwrap_or_default())))

@@ -98,7 +98,7 @@ impl Cluster {
     /// Sends a command to the node that holds `key`.
     pub(super) async fn command(self: &Rc<Self>, key: &[u8], cmd: &Cmd, deadline: Instant) -> Result<Value, Failure> {
         let link = self.link_of(slot(key), deadline).await?;
-        let value = self.asked(&link, link.command(cmd, deadline).await)?;
+        let value = self.redirected(&link, link.command(cmd, deadline).await)?;
         self.follow(value, cmd, deadline).await
     }
 
@@ -110,7 +110,7 @@ impl Cluster {
         deadline: Instant,
     ) -> Result<Vec<Value>, Failure> {
         let link = self.link_of(slot(key), deadline).await?;
-        let mut values = self.asked(&link, link.pipeline(pipeline, deadline).await)?;
+        let mut values = self.redirected(&link, link.pipeline(pipeline, deadline).await)?;
         // While a slot moves, some of its keys are here and some are there: only what was not done is sent on.
         for (value, cmd) in values.iter_mut().zip(pipeline.cmd_iter()) {
             if redirect(value).is_some() {
@@ -128,14 +128,14 @@ impl Cluster {
                 None => return Ok(value),
                 Some(Redirect::Moved(slot, host)) => {
                     let link = self.moved(slot, host);
-                    self.asked(&link, link.command(cmd, deadline).await)?
+                    self.redirected(&link, link.command(cmd, deadline).await)?
                 }
                 Some(Redirect::Ask(host)) => {
                     let link = self.map.borrow_mut().link(self, host).1;
-                    let mut asking = Pipeline::with_capacity(2);
-                    asking.cmd("ASKING");
-                    asking.add_command(cmd.clone());
-                    let mut values = self.asked(&link, link.pipeline(&asking, deadline).await)?;
+                    let mut requesting = Pipeline::with_capacity(2);
+                    requesting.cmd("ASKING");
+                    requesting.add_command(cmd.clone());
+                    let mut values = self.redirected(&link, link.pipeline(&requesting, deadline).await)?;
                     values.pop().unwrap_or(Value::Nil)
                 }
             };
@@ -147,11 +147,11 @@ impl Cluster {
     }
 
     /// A node that does not serve may have been replaced.
-    fn asked<T>(self: &Rc<Self>, link: &Link, answer: Result<T, Failure>) -> Result<T, Failure> {
-        if answer.is_err() && !link.may_serve() {
+    fn redirected<T>(self: &Rc<Self>, link: &Link, response: Result<T, Failure>) -> Result<T, Failure> {
+        if response.is_err() && !link.may_serve() {
             self.read();
         }
-        answer
+        response
     }
 
     fn owner(&self, slot: u16) -> Option<Rc<Link>> {
@@ -261,8 +261,8 @@ async fn read(cluster: Weak<Cluster>) {
         let mut list = Cmd::new();
         list.arg("CLUSTER").arg("SLOTS");
         for link in &informants {
-            let answer = link.command(&list, Instant::now() + LIST).await;
-            let ranges = answer.ok().and_then(|value| ranges(value, link.host()?));
+            let response = link.command(&list, Instant::now() + LIST).await;
+            let ranges = response.ok().and_then(|value| ranges(value, link.host()?));
             if let Some(ranges) = ranges.filter(|ranges| !ranges.is_empty()) {
                 strong.install(&ranges, &informants);
                 break;
@@ -278,12 +278,12 @@ async fn read(cluster: Weak<Cluster>) {
 }
 
 /// What `CLUSTER SLOTS` says: a list of `[first, last, [host, port, ...], replicas...]`.
-fn ranges(value: Value, asked: &Host) -> Option<Vec<Range>> {
+fn ranges(value: Value, redirected: &Host) -> Option<Vec<Range>> {
     let Value::Array(list) = value else { return None };
-    list.into_iter().map(|entry| range(entry, asked)).collect()
+    list.into_iter().map(|entry| range(entry, redirected)).collect()
 }
 
-fn range(entry: Value, asked: &Host) -> Option<Range> {
+fn range(entry: Value, redirected: &Host) -> Option<Range> {
     let Value::Array(parts) = entry else { return None };
     let [Value::Int(first), Value::Int(last), Value::Array(primary), ..] = &parts[..] else { return None };
     let (first, last) = (u16::try_from(*first).ok()?, u16::try_from(*last).ok()?);
@@ -291,7 +291,7 @@ fn range(entry: Value, asked: &Host) -> Option<Range> {
     let name = match name {
         Value::BulkString(name) if !name.is_empty() => String::from_utf8(name.clone()).ok()?,
         // A node that does not know its own name means the one that it was reached by.
-        _ => asked.name.clone(),
+        _ => redirected.name.clone(),
     };
     let host = Host { name, port: u16::try_from(*port).ok()? };
     (first <= last && usize::from(last) < SLOTS).then_some(Range { first, last, host })
@@ -328,18 +328,18 @@ mod tests {
 
     #[test]
     fn a_list_of_slots_is_read_and_nonsense_is_not() {
-        let asked = Host { name: "seed".into(), port: 1 };
+        let redirected = Host { name: "seed".into(), port: 1 };
         let node = |name: &str| Value::Array(vec![Value::BulkString(name.into()), Value::Int(7000)]);
         let entry =
             |first, last, name| Value::Array(vec![Value::Int(first), Value::Int(last), node(name), node("replica")]);
         let host = |name: &str| Host { name: name.into(), port: 7000 };
-        let read = ranges(Value::Array(vec![entry(0, 5, "a"), entry(6, 16383, "")]), &asked);
+        let read = ranges(Value::Array(vec![entry(0, 5, "a"), entry(6, 16383, "")]), &redirected);
         let expected =
             [Range { first: 0, last: 5, host: host("a") }, Range { first: 6, last: 16383, host: host("seed") }];
         assert_eq!(read.as_deref(), Some(&expected[..]));
         for nonsense in [Value::Nil, Value::Array(vec![Value::Nil]), Value::Array(vec![entry(5, 0, "a")])] {
-            assert_eq!(ranges(nonsense, &asked), None);
+            assert_eq!(ranges(nonsense, &redirected), None);
         }
-        assert_eq!(ranges(Value::Array(vec![entry(0, 16384, "a")]), &asked), None);
+        assert_eq!(ranges(Value::Array(vec![entry(0, 16384, "a")]), &redirected), None);
     }
 }

@@ -126,7 +126,7 @@ impl Dialer {
         }
         let mut troubles = Vec::new();
         for sentinel in sentinels {
-            match self.ask_sentinel(sentinel, service, &info).await {
+            match self.query_sentinel(sentinel, service, &info).await {
                 Ok(host) => return Ok(host),
                 Err(trouble) => troubles.push(trouble),
             }
@@ -134,17 +134,22 @@ impl Dialer {
         Err(format!("no Sentinel knows the primary of {service}: {}", troubles.join("; ")))
     }
 
-    async fn ask_sentinel(&self, sentinel: &Host, service: &str, info: &RedisConnectionInfo) -> Result<Host, Trouble> {
+    async fn query_sentinel(
+        &self,
+        sentinel: &Host,
+        service: &str,
+        info: &RedisConnectionInfo,
+    ) -> Result<Host, Trouble> {
         // One that hangs must not keep the next one from being queried.
-        let asked = tokio::time::timeout(super::DIAL / 4, async {
+        let requested = tokio::time::timeout(super::DIAL / 4, async {
             let mut live = self.open(sentinel, info, None).await?;
             let mut question = Cmd::new();
             question.arg("SENTINEL").arg("get-master-addr-by-name").arg(service);
-            let answer = live.connection.send_packed_command(&question).await;
-            answer.and_then(Value::extract_error).map_err(|error| format!("{sentinel}: {error}"))
+            let response = live.connection.send_packed_command(&question).await;
+            response.and_then(Value::extract_error).map_err(|error| format!("{sentinel}: {error}"))
         });
-        let answer = asked.await.map_err(|_| format!("{sentinel} does not respond"))??;
-        match redis::from_redis_value::<Option<(String, u16)>>(answer) {
+        let response = requested.await.map_err(|_| format!("{sentinel} does not respond"))??;
+        match redis::from_redis_value::<Option<(String, u16)>>(response) {
             Ok(Some((name, port))) => Ok(Host { name, port }),
             Ok(None) => Err(format!("{sentinel} does not know the service")),
             Err(error) => Err(format!("{sentinel}: {error}")),
@@ -197,10 +202,10 @@ async fn greet(mut live: Live, name: &str) -> Result<Live, Trouble> {
     let mut greeting = Pipeline::new();
     greeting.cmd("CLIENT").arg("SETNAME").arg(name);
     greeting.cmd("PING");
-    let answers = live.connection.send_packed_commands(&greeting, 0, 2).await;
-    let answers = answers.map_err(|error| format!("{}: {error}", live.host))?;
+    let responses = live.connection.send_packed_commands(&greeting, 0, 2).await;
+    let responses = responses.map_err(|error| format!("{}: {error}", live.host))?;
     // An access list may forbid either command; what matters is that commands are served at all.
-    match answers.last() {
+    match responses.last() {
         Some(Value::ServerError(error)) if !matches!(error.code(), "NOPERM" | "ERR") => {
             Err(format!("{}: {} {}", live.host, error.code(), error.details().unwrap_or_default()))
         }
@@ -209,8 +214,8 @@ async fn greet(mut live: Live, name: &str) -> Result<Live, Trouble> {
 }
 
 /// First string of a list.
-fn first_word(answer: Value) -> Option<String> {
-    match answer {
+fn first_word(response: Value) -> Option<String> {
+    match response {
         Value::Array(list) => redis::from_redis_value(list.into_iter().next()?).ok(),
         _ => None,
     }

@@ -107,7 +107,7 @@ impl Health {
         self.links.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn link_gone(&self) {
+    pub(super) fn link_closed(&self) {
         self.links.fetch_sub(1, Relaxed);
     }
 

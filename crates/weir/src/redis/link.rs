@@ -39,7 +39,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// A connection that lasted so long was a good one: the pauses begin anew.
 const STEADY: Duration = Duration::from_secs(1);
 /// How often the Sentinels are queried whether the primary is still the same.
-const ASK_SENTINEL: Duration = Duration::from_secs(1);
+const SENTINEL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// One server's connection, of one worker, for one purpose.
 pub(super) struct Link {
@@ -124,8 +124,8 @@ impl Link {
 
     /// Sends one command. The value may be an error of Redis.
     pub(super) async fn command(self: &Rc<Self>, cmd: &Cmd, deadline: Instant) -> Result<Value, Failure> {
-        let ask = async |mut connection: MultiplexedConnection| connection.send_packed_command(cmd).await;
-        let value = self.ask(ask, deadline).await?;
+        let send = async |mut connection: MultiplexedConnection| connection.send_packed_command(cmd).await;
+        let value = self.send(send, deadline).await?;
         self.check(std::slice::from_ref(&value))?;
         Ok(value)
     }
@@ -139,30 +139,30 @@ impl Link {
         if pipeline.is_empty() {
             return Ok(Vec::new());
         }
-        let ask = async |mut connection: MultiplexedConnection| {
+        let send = async |mut connection: MultiplexedConnection| {
             connection.send_packed_commands(pipeline, 0, pipeline.len()).await
         };
-        let values = self.ask(ask, deadline).await?;
+        let values = self.send(send, deadline).await?;
         self.check(&values)?;
         Ok(values)
     }
 
-    async fn ask<T>(
+    async fn send<T>(
         self: &Rc<Self>,
-        ask: impl AsyncFnOnce(MultiplexedConnection) -> RedisResult<T>,
+        send: impl AsyncFnOnce(MultiplexedConnection) -> RedisResult<T>,
         deadline: Instant,
     ) -> Result<T, Failure> {
         self.start();
         let began = Instant::now();
-        let asked = tokio::time::timeout_at(deadline.into(), async {
+        let requested = tokio::time::timeout_at(deadline.into(), async {
             let connection = self.connection().await?;
-            match ask(connection).await {
+            match send(connection).await {
                 Ok(values) => Ok(values),
                 Err(error) if error.is_unrecoverable_error() || error.is_io_error() => Err(Failure::Disconnected),
                 Err(error) => Err(Failure::Refused(error.to_string())),
             }
         });
-        match asked.await {
+        match requested.await {
             Ok(Ok(values)) => {
                 self.timeouts.set((0, None));
                 Ok(values)
@@ -273,7 +273,7 @@ impl Drop for Link {
         if let Some(keeper) = self.keeper.get_mut() {
             keeper.abort();
             self.count_up();
-            self.health.link_gone();
+            self.health.link_closed();
         }
     }
 }
@@ -327,7 +327,7 @@ enum Ended {
 }
 
 async fn watch(link: &Weak<Link>, live: &mut Live, broken: &Notify) -> Ended {
-    let mut look = tokio::time::interval(ASK_SENTINEL.min(STEADY));
+    let mut look = tokio::time::interval(SENTINEL_TIMEOUT.min(STEADY));
     look.reset();
     loop {
         tokio::select! {
@@ -338,7 +338,7 @@ async fn watch(link: &Weak<Link>, live: &mut Live, broken: &Notify) -> Ended {
                 link.health.is_steady();
                 if link.peer == Peer::Primary {
                     // Without a response the one that serves is kept.
-                    let primary = tokio::time::timeout(ASK_SENTINEL, link.dialer.primary()).await;
+                    let primary = tokio::time::timeout(SENTINEL_TIMEOUT, link.dialer.primary()).await;
                     if let Ok(Ok(primary)) = primary && primary != live.host {
                         return Ended::ByItself;
                     }

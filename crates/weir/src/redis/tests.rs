@@ -17,7 +17,7 @@ use crate::observe::Metrics;
 use testkit::DEADLINE;
 
 /// A deadline that no machine is too slow for; tests of the timeout itself set another.
-const PATIENT: Duration = Duration::from_secs(5);
+const LONG_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs a test on what a worker runs on.
 fn run<T>(test: impl Future<Output = T>) -> T {

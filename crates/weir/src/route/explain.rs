@@ -256,8 +256,8 @@ fn taken(config: &Config, request: &Request, route: &Route, found: Found, target
             match &redirect.parts {
                 None => rewrite::location(&mut out, redirect, found, target),
                 Some(parts) => {
-                    let asked = rewrite::Asked { scheme: "http", authority: request.host.as_bytes() };
-                    rewrite::changed_location(&mut out, parts, asked, found, target);
+                    let origin = rewrite::RequestOrigin { scheme: "http", authority: request.host.as_bytes() };
+                    rewrite::changed_location(&mut out, parts, origin, found, target);
                 }
             }
             taken.location = Some(String::from_utf8_lossy(&out).into_owned());

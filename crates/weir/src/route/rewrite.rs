@@ -33,7 +33,7 @@ pub fn upstream_target(out: &mut Vec<u8>, base_path: &str, rewrite: &Rewrite, fo
 
 /// What a redirect knows of its request.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct RequestOrigin<'a> {
     /// Scheme of the connection.
     pub scheme: &'a str,
     /// Value of `Host`, or the authority that stands for it.
@@ -41,12 +41,18 @@ pub struct Asked<'a> {
 }
 
 /// Writes the `Location` of a redirect that changes parts of the request's URL; nothing when the request has no host that it could lead to.
-pub fn changed_location(out: &mut Vec<u8>, parts: &RedirectParts, asked: Asked<'_>, found: Found, target: Target<'_>) {
+pub fn changed_location(
+    out: &mut Vec<u8>,
+    parts: &RedirectParts,
+    origin: RequestOrigin<'_>,
+    found: Found,
+    target: Target<'_>,
+) {
     let mut memory = [0; host::MAX_BYTES];
-    let own = host::normalise(asked.authority, &mut memory);
+    let own = host::normalise(origin.authority, &mut memory);
     let Some(host) = parts.host.as_deref().map(str::as_bytes).or(own) else { return };
-    let scheme = parts.scheme.as_deref().unwrap_or(asked.scheme);
-    let port = parts.port.or_else(|| if parts.scheme.is_some() { None } else { port_of(asked.authority) });
+    let scheme = parts.scheme.as_deref().unwrap_or(origin.scheme);
+    let port = parts.port.or_else(|| if parts.scheme.is_some() { None } else { port_of(origin.authority) });
     out.extend_from_slice(scheme.as_bytes());
     out.extend_from_slice(b"://");
     out.extend_from_slice(host);

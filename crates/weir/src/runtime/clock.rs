@@ -40,7 +40,7 @@ thread_local! {
 #[cfg(fuzzing)]
 pub fn advance(time: Duration) {
     ADVANCED.set(ADVANCED.get().saturating_add(super::deadline::nanos(time)));
-    turn();
+    begin_iteration();
 }
 
 /// The kernel's clock as it is: half the price of `Instant`, which checks and converts.
@@ -62,7 +62,7 @@ const WORK_PER_READING: u32 = 16;
 pub const STALL_NS: u64 = 5_000_000;
 
 thread_local! {
-    static TURN: Cell<u64> = const { Cell::new(0) };
+    static LOOP_NS: Cell<u64> = const { Cell::new(0) };
     /// Units of work since the last reading.
     static WORK: Cell<u32> = const { Cell::new(0) };
     /// What stalls took so far, each without its first [`STALL_NS`].
@@ -71,8 +71,8 @@ thread_local! {
 }
 
 /// Called by a worker's runtime when it comes back from waiting for events.
-pub fn turn() {
-    TURN.set(now_ns());
+pub fn begin_iteration() {
+    LOOP_NS.set(now_ns());
     WORK.set(0);
 }
 
@@ -86,14 +86,14 @@ pub fn count_work() {
     }
 }
 
-/// Nanoseconds since the process started, by a reading that [`turn_ns`] returns from now on. Not for use across a wait for events.
+/// Nanoseconds since the process started, by a reading that [`loop_ns`] returns from now on. Not for use across a wait for events.
 pub fn refresh() -> u64 {
     let now = now_ns();
-    let gap = now.saturating_sub(TURN.get());
+    let gap = now.saturating_sub(LOOP_NS.get());
     if gap > STALL_NS {
         STALLED.set(STALLED.get() + gap - STALL_NS);
     }
-    TURN.set(now);
+    LOOP_NS.set(now);
     WORK.set(0);
     now
 }
@@ -101,11 +101,11 @@ pub fn refresh() -> u64 {
 /// Nanoseconds since the process started, as read when this thread last came back from waiting for events, or less than
 /// [`WORK_PER_READING`] units of work ago. Costs nothing.
 #[inline]
-pub fn turn_ns() -> u64 {
-    TURN.get()
+pub fn loop_ns() -> u64 {
+    LOOP_NS.get()
 }
 
-/// Time that this thread lost to stalls. [`turn_ns`] was never further behind than [`STALL_NS`] plus what is added here by the next reading.
+/// Time that this thread lost to stalls. [`loop_ns`] was never further behind than [`STALL_NS`] plus what is added here by the next reading.
 #[inline]
 pub fn stalled_ns() -> u64 {
     STALLED.get()
@@ -125,20 +125,20 @@ pub fn wall_ms() -> u64 {
 /// Milliseconds since the Unix epoch, cached per event-loop iteration of this worker. Follows a clock that is set within a second.
 #[inline]
 pub fn unix_ms() -> u64 {
-    let turn = turn_ns();
-    let second = turn / 1_000_000_000;
+    let begin_iteration = loop_ns();
+    let second = begin_iteration / 1_000_000_000;
     let (cached, mut offset) = EPOCH.get();
     if cached != second {
         offset = wall_ms().saturating_sub(now_ms());
         EPOCH.set((second, offset));
     }
-    offset + turn / 1_000_000
+    offset + begin_iteration / 1_000_000
 }
 
 /// Appends the `Date` line of now (RFC 9110 section 5.6.7), rendered once a second.
 #[inline]
 pub fn date_line(out: &mut Vec<u8>) {
-    let second = turn_ns() / 1_000_000_000;
+    let second = loop_ns() / 1_000_000_000;
     let (cached, line) = DATE.get();
     if cached == second {
         out.extend_from_slice(&line);
@@ -156,19 +156,19 @@ mod tests {
 
     #[test]
     fn work_without_a_wait_keeps_the_time_fresh() {
-        turn();
-        let before = turn_ns();
+        begin_iteration();
+        let before = loop_ns();
         (1..WORK_PER_READING).for_each(|_| count_work());
-        assert_eq!(turn_ns(), before, "no reading for each unit");
+        assert_eq!(loop_ns(), before, "no reading for each unit");
         count_work();
-        assert!(turn_ns() > before);
+        assert!(loop_ns() > before);
     }
 
     #[test]
     fn a_long_time_between_two_readings_is_a_stall_and_a_wait_is_none() {
         let before = stalled_ns();
-        TURN.set(now_ns().saturating_sub(2 * STALL_NS));
-        turn();
+        LOOP_NS.set(now_ns().saturating_sub(2 * STALL_NS));
+        begin_iteration();
         assert_eq!(stalled_ns(), before);
         let _ = process_start();
         std::thread::sleep(Duration::from_nanos(2 * STALL_NS));

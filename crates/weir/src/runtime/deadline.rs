@@ -142,7 +142,7 @@ impl Deadlines {
     /// connection is most likely on its way: for [`FIRST_REQUEST_NS`] it is not idle.
     pub fn fire_idlest(&self, count: usize) -> usize {
         let slots = self.slots.borrow();
-        let long_ago = clock::turn_ns().saturating_sub(FIRST_REQUEST_NS);
+        let long_ago = clock::loop_ns().saturating_sub(FIRST_REQUEST_NS);
         let is_idle = |slot: &&Rc<Slot>| {
             let since = slot.idle_since.get();
             since != NEVER && (slot.has_served.get() || since < long_ago) && !slot.fired.get()
@@ -277,13 +277,13 @@ impl Deadline {
     /// Sets it to `timeout` from the last reading of the clock; `None` switches it off.
     #[inline]
     pub fn set(&self, timeout: Option<Duration>) {
-        let due = timeout.map_or(NEVER, |timeout| clock::turn_ns().saturating_add(nanos(timeout)));
+        let due = timeout.map_or(NEVER, |timeout| clock::loop_ns().saturating_add(nanos(timeout)));
         self.set_at(due);
     }
 
     /// Says whether the connection is between two requests, where it may be ended at any time.
     pub fn set_idle(&self, idle: bool) {
-        self.slot.idle_since.set(if idle { clock::turn_ns() } else { NEVER });
+        self.slot.idle_since.set(if idle { clock::loop_ns() } else { NEVER });
         if !idle {
             self.slot.has_served.set(true);
         }
@@ -296,7 +296,7 @@ impl Deadline {
         self.slot.fired.set(false);
         self.slot.stalled.set(clock::stalled_ns());
         #[cfg(debug_assertions)]
-        self.slot.behind.set(clock::now_ns().saturating_sub(clock::turn_ns()));
+        self.slot.behind.set(clock::now_ns().saturating_sub(clock::loop_ns()));
         if due != NEVER && tick_of(due) < self.slot.armed.get() {
             self.deadlines.arm(&self.slot, self.index, due);
         }

@@ -19,7 +19,7 @@ pub struct Seldom {
 impl Seldom {
     /// Whether to write a line now: then with how many were suppressed since the last one.
     pub fn pass(&self) -> Option<u64> {
-        let now = clock::turn_ns();
+        let now = clock::loop_ns();
         if now < self.next_ns.get() {
             self.suppressed.set(self.suppressed.get() + 1);
             return None;

@@ -50,7 +50,7 @@ pub fn coalesce(may_rest: bool) {
 
 /// Called by a worker's runtime when nothing is left to do and it is about to wait for events.
 pub fn rest() {
-    if let Some(rest) = LOAD.with(|load| load.rest(clock::turn_ns())) {
+    if let Some(rest) = LOAD.with(|load| load.rest(clock::loop_ns())) {
         std::thread::sleep(rest);
     }
 }

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_deals_connections_to_all_sockets_of_a_group() {
+    fn the_kernel_spreads_connections_over_all_sockets_of_a_group() {
         let group = group("127.0.0.1:0", 2).unwrap();
         let clients: Vec<_> = (0..64).map(|_| std::net::TcpStream::connect(address(&group)).unwrap()).collect();
         let counts = group.sockets.iter().map(|socket| std::iter::from_fn(|| socket.accept().ok()).count());

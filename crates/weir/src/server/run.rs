@@ -61,7 +61,7 @@ pub fn run(
             clock::refresh();
             wakeups::rest();
         })
-        .on_thread_unpark(clock::turn)
+        .on_thread_unpark(clock::begin_iteration)
         .build_local(tokio::runtime::LocalOptions::default());
     // Older than the runtime, so that it is dropped after it, also by a panic: exchanges that are cut off end there, and have lines for the log.
     let last = Last::default();
@@ -69,7 +69,7 @@ pub fn run(
         Ok(runtime) => runtime,
         Err(error) => return drop(ready.send(Err(error))),
     };
-    clock::turn();
+    clock::begin_iteration();
     runtime.block_on(async {
         // Only to see that it can be done. A socket that does not listen yet must not stay registered: it reports the end of the stream, which
         // tokio never forgets.
@@ -220,7 +220,7 @@ async fn follow(worker: &Rc<Worker>, mut mailbox: UnboundedReceiver<Message>, ac
             _ = housekeeping.tick() => {
                 #[cfg(debug_assertions)]
                 panic_on_request(worker.index);
-                worker.pool.sweep(clock::turn_ns());
+                worker.pool.sweep(clock::loop_ns());
                 follow_purges(worker);
                 if let Some(traces) = &mut *worker.traces.borrow_mut() {
                     traces.flush_old();
@@ -522,7 +522,7 @@ mod tests {
     fn a_connection_handed_over_while_its_worker_begins_to_drain_is_served() {
         let builder = &mut tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_all().build_local(tokio::runtime::LocalOptions::default()).unwrap();
-        clock::turn();
+        clock::begin_iteration();
         runtime.block_on(async {
             let (worker, messages) =
                 worker("listen: [127.0.0.1:0]\nroutes: [{match: {path: /*}, respond: {body: one}}]\n");
@@ -574,7 +574,7 @@ mod tests {
         const REQUESTS: u32 = 5;
         let builder = &mut tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_all().build_local(tokio::runtime::LocalOptions::default()).unwrap();
-        clock::turn();
+        clock::begin_iteration();
         runtime.block_on(async {
             let (worker, _messages) = worker(
                 "listen: [{bind: 127.0.0.1:0, http2: prior_knowledge}]\nroutes: [{match: {path: /*}, respond: {body: one}}]\n",

@@ -22,7 +22,7 @@ use crate::io::capped::{Allowance, Capped, HEADS};
 
 /// What came back.
 #[derive(Debug)]
-pub struct Reply {
+pub struct ClientResponse {
     /// Status and fields.
     pub head: hyper::http::response::Parts,
     /// The body, whole.
@@ -38,10 +38,10 @@ pub async fn send(
     tls: &Options,
     resolver: &Resolver,
     limit: usize,
-) -> Result<Reply, String> {
+) -> Result<ClientResponse, String> {
     let response = PersistentConnection::default().send(request, tls, resolver, limit, None).await?;
     let body = response.body.map_err(|problem| format!("{}: {problem}", response.shown))?;
-    Ok(Reply { head: response.head, body })
+    Ok(ClientResponse { head: response.head, body })
 }
 
 /// A response whose head has come; a status says enough where the body cannot be read.
@@ -83,15 +83,15 @@ impl PersistentConnection {
         if let Some(mut connection) = self.0.take()
             && !connection.has_ended().await
         {
-            kept = connection.exchange(request.clone(), limit, until).await.ok().map(|reply| (connection, reply));
+            kept = connection.exchange(request.clone(), limit, until).await.ok().map(|response| (connection, response));
         }
         let (mut connection, (head, body)) = match kept {
             Some(both) => both,
             None => {
                 let opened = within(until, Connection::open(&uri, tls, resolver)).await;
                 let mut connection = opened.and_then(|opened| opened).map_err(with)?;
-                let reply = connection.exchange(request, limit, until).await.map_err(with)?;
-                (connection, reply)
+                let response = connection.exchange(request, limit, until).await.map_err(with)?;
+                (connection, response)
             }
         };
         // Behind a body that was not read whole nothing can be read.

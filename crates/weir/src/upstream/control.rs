@@ -38,11 +38,11 @@ pub async fn supervise(mut upstreams: watch::Receiver<Arc<Upstreams>>, resolver:
 }
 
 /// Addresses of a host name, or why there are none.
-type Answer = Result<Vec<IpAddr>, String>;
+type Resolution = Result<Vec<IpAddr>, String>;
 
 /// A look-up that ended.
 enum Done {
-    Name(Arc<str>, Answer),
+    Name(Arc<str>, Resolution),
     Service(Arc<str>, Result<srv::Found, String>),
     Registry(Arc<Registry>, registry::Response),
 }
@@ -50,7 +50,7 @@ enum Done {
 /// Addresses of host names, as they were just resolved.
 #[derive(Debug, Default)]
 pub struct Resolved {
-    names: Vec<(Arc<str>, Answer)>,
+    names: Vec<(Arc<str>, Resolution)>,
     services: Vec<(Arc<str>, Result<srv::Found, String>)>,
     registries: Vec<(Arc<Registry>, registry::Response)>,
     /// Names and services that were not resolved, or read, before the deadline.
@@ -66,7 +66,7 @@ impl Upstreams {
         for host in resolved.missing.iter().cloned() {
             let resolver = resolver.clone();
             look_ups.spawn(async move {
-                let result = resolver.look_up(&host, &[]).await.map(|answer| answer.addresses);
+                let result = resolver.look_up(&host, &[]).await.map(|response| response.addresses);
                 Done::Name(host, result)
             });
         }
@@ -238,9 +238,9 @@ async fn keep_resolved(host: Arc<str>, newest: watch::Receiver<Arc<Upstreams>>, 
         let known = newest.borrow().addresses_of(&host);
         let result = resolver.look_up(&host, &known).await;
         let pause = match &result {
-            Ok(answer) => {
+            Ok(response) => {
                 failures = 0;
-                answer.valid_for
+                response.valid_for
             }
             Err(_) => {
                 failures += 1;
@@ -248,7 +248,7 @@ async fn keep_resolved(host: Arc<str>, newest: watch::Receiver<Arc<Upstreams>>, 
             }
         };
         let upstreams = newest.borrow().clone();
-        upstreams.set_addresses(&host, result.map(|answer| answer.addresses));
+        upstreams.set_addresses(&host, result.map(|response| response.addresses));
         drop(upstreams);
         tokio::time::sleep(pause).await;
     }

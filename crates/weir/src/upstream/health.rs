@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
 use super::connect::{ConnectError, Dial, TlsConfigs, connect, is_local_shortage};
-use super::http2::probe::{self, Answer, Question};
+use super::http2::probe::{self, ProbeResponse, Question};
 use super::rng::Rng;
 use super::target::{Address, Health, Probe};
 use super::{Target, Upstream};
@@ -133,24 +133,24 @@ fn take_in(upstream: &Upstream, target: &Target, spec: &config::Health, streak: 
 /// Probes once.
 pub(super) async fn probe_once(target: &Target, spec: &config::Health, configs: &TlsConfigs) -> Finding {
     let started = Instant::now();
-    match tokio::time::timeout(spec.timeout, ask(target, spec, configs)).await {
+    match tokio::time::timeout(spec.timeout, probe(target, spec, configs)).await {
         Err(_elapsed) if started.elapsed() > spec.timeout + LATE => {
             Finding::Unknown("this process was late: the time passed while it did not run".to_owned())
         }
         Err(_elapsed) => Finding::Silent(format!("no response within {}", human(spec.timeout))),
         Ok(Ok(status)) if (spec.status.0..=spec.status.1).contains(&status) => Finding::Healthy(status),
         Ok(Ok(status)) => Finding::Unhealthy(format!("status {status}")),
-        Ok(Err(Trouble::Ours(why))) => Finding::Unknown(why),
-        Ok(Err(Trouble::Theirs(why))) => Finding::Unhealthy(why),
+        Ok(Err(Trouble::Local(why))) => Finding::Unknown(why),
+        Ok(Err(Trouble::Remote(why))) => Finding::Unhealthy(why),
     }
 }
 
 enum Trouble {
-    Ours(String),
-    Theirs(String),
+    Local(String),
+    Remote(String),
 }
 
-async fn ask(target: &Target, spec: &config::Health, configs: &TlsConfigs) -> Result<u16, Trouble> {
+async fn probe(target: &Target, spec: &config::Health, configs: &TlsConfigs) -> Result<u16, Trouble> {
     let mut header = Vec::new();
     if let Some(version) = spec.proxy_protocol {
         // The connection is the gateway's own.
@@ -163,14 +163,14 @@ async fn ask(target: &Target, spec: &config::Health, configs: &TlsConfigs) -> Re
     let speaks_http2 = match (spec.protocol, &stream) {
         (UpstreamProtocol::Http1, _) => false,
         (UpstreamProtocol::Http2, Stream::Tls(tls)) if tls.alpn() != Some(Alpn::Http2) => {
-            return Err(Trouble::Theirs("no HTTP/2 is offered (ALPN h2)".to_owned()));
+            return Err(Trouble::Remote("no HTTP/2 is offered (ALPN h2)".to_owned()));
         }
         (UpstreamProtocol::Http2, _) => true,
         (UpstreamProtocol::Auto, Stream::Tls(tls)) => tls.alpn() == Some(Alpn::Http2),
         (UpstreamProtocol::Auto, _) => false,
     };
     if !speaks_http2 {
-        return ask_over(stream, target, spec).await;
+        return probe_over(stream, target, spec).await;
     }
     let question = Question {
         scheme: if is_tls { "https" } else { "http" },
@@ -178,57 +178,57 @@ async fn ask(target: &Target, spec: &config::Health, configs: &TlsConfigs) -> Re
         path: &format!("{}{}", target.base_path, spec.path),
         grpc: spec.grpc.as_deref(),
     };
-    match probe::ask(stream, question).await.map_err(Trouble::Theirs)? {
-        Answer::Status(status) => Ok(status),
+    match probe::probe(stream, question).await.map_err(Trouble::Remote)? {
+        ProbeResponse::Status(status) => Ok(status),
         // As the status that a GET would have: within any range that is configured.
-        Answer::Serving => Ok(spec.status.0),
-        Answer::NotServing(why) => Err(Trouble::Theirs(why)),
+        ProbeResponse::Serving => Ok(spec.status.0),
+        ProbeResponse::NotServing(why) => Err(Trouble::Remote(why)),
     }
 }
 
 fn connect_trouble(error: ConnectError) -> Trouble {
     let error = match error {
         ConnectError::Io(error) => error,
-        ConnectError::Tls(failure, error) => return Trouble::Theirs(format!("{}: {error}", failure.reason())),
+        ConnectError::Tls(failure, error) => return Trouble::Remote(format!("{}: {error}", failure.reason())),
     };
     if is_local_shortage(&error) {
-        Trouble::Ours(error.to_string())
+        Trouble::Local(error.to_string())
     } else {
-        Trouble::Theirs(format!("cannot connect: {error}"))
+        Trouble::Remote(format!("cannot connect: {error}"))
     }
 }
 
-async fn ask_over(
+async fn probe_over(
     io: impl AsyncRead + AsyncWrite + Unpin,
     target: &Target,
     spec: &config::Health,
 ) -> Result<u16, Trouble> {
-    let theirs = |error: hyper::Error| Trouble::Theirs(describe(&error));
+    let other = |error: hyper::Error| Trouble::Remote(describe(&error));
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake::<_, Empty<Bytes>>(TokioIo::new(Capped::new(io, HEADS)))
             .await
-            .map_err(theirs)?;
+            .map_err(other)?;
     let request = Request::get(format!("{}{}", target.base_path, spec.path))
         .header(header::HOST, host(target))
         .header(header::USER_AGENT, "weir-health")
         .header(header::CONNECTION, "close")
         .body(Empty::new())
         // A path that cannot be sent is refused by the configuration; if one comes through, it says so here.
-        .map_err(|error| Trouble::Ours(error.to_string()))?;
+        .map_err(|error| Trouble::Local(error.to_string()))?;
     let exchange = sender.send_request(request);
     // Only the head is of interest: dropping the connection ends whatever follows.
     tokio::pin!(exchange, connection);
     tokio::select! {
         biased;
-        reply = &mut exchange => reply,
+        response = &mut exchange => response,
         ended = &mut connection => match ended {
             // The reply may have come with the end.
             Ok(()) => exchange.await,
             Err(error) => Err(error),
         },
     }
-    .map(|reply| reply.status().as_u16())
-    .map_err(theirs)
+    .map(|response| response.status().as_u16())
+    .map_err(other)
 }
 
 /// The target's own authority; a Unix socket has none.

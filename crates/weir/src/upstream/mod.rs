@@ -60,7 +60,7 @@ pub use inference::PickReason;
 pub use lease::Lease;
 pub use operate::{ActError, DrainedTarget, TargetAction};
 pub use outcome::FailureKind;
-pub use queue::{BOUNDS as QUEUE_BOUNDS, ClassWaits, Turn, WaitError};
+pub use queue::{BOUNDS as QUEUE_BOUNDS, ClassWaits, QueueEntry, WaitError};
 pub use resolve::Resolver;
 pub use snapshot::{
     EngineSnapshot, Failures, NameSnapshot, ProbeSnapshot, QueueSnapshot, ReplicasSnapshot, SourceSnapshot,
@@ -227,17 +227,17 @@ impl Upstreams {
     }
 
     /// Takes in the response for a host name. A failure keeps the addresses that are known.
-    fn set_addresses(&self, host: &Arc<str>, answer: Result<Vec<IpAddr>, String>) {
-        if self.note_addresses(host, answer) {
+    fn set_addresses(&self, host: &Arc<str>, response: Result<Vec<IpAddr>, String>) {
+        if self.note_addresses(host, response) {
             self.refresh();
         }
     }
 
     /// The same without a new set of targets yet; returns whether the addresses are others now.
-    fn note_addresses(&self, host: &Arc<str>, answer: Result<Vec<IpAddr>, String>) -> bool {
+    fn note_addresses(&self, host: &Arc<str>, response: Result<Vec<IpAddr>, String>) -> bool {
         let mut names = lock(&self.common.names);
         let name = names.entry(host.clone()).or_default();
-        match answer {
+        match response {
             Ok(mut addresses) => {
                 addresses.sort_unstable();
                 addresses.dedup();

@@ -20,9 +20,9 @@ pub enum FailureKind {
     /// `timeouts.total` ran out.
     TotalTimeout,
     /// The reply is not HTTP that may be forwarded (HTTP1-SAFETY's rules from the upstream's side).
-    InvalidReply,
+    InvalidResponse,
     /// The reply ended before its framing said so.
-    IncompleteReply,
+    IncompleteResponse,
     /// The target responded with 502.
     Status502,
     /// The target responded with 503.
@@ -42,8 +42,8 @@ impl FailureKind {
         FailureKind::FirstByteTimeout,
         FailureKind::IdleTimeout,
         FailureKind::TotalTimeout,
-        FailureKind::InvalidReply,
-        FailureKind::IncompleteReply,
+        FailureKind::InvalidResponse,
+        FailureKind::IncompleteResponse,
         FailureKind::Status502,
         FailureKind::Status503,
         FailureKind::Status504,
@@ -93,8 +93,8 @@ impl FailureKind {
             FailureKind::FirstByteTimeout => "first_byte_timeout",
             FailureKind::IdleTimeout => "idle_timeout",
             FailureKind::TotalTimeout => "total_timeout",
-            FailureKind::InvalidReply => "invalid_reply",
-            FailureKind::IncompleteReply => "incomplete_reply",
+            FailureKind::InvalidResponse => "invalid_response",
+            FailureKind::IncompleteResponse => "incomplete_response",
             FailureKind::Status502 => "status_502",
             FailureKind::Status503 => "status_503",
             FailureKind::Status504 => "status_504",

@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use self::drain::Drain;
-pub use self::line::Turn;
+pub use self::line::QueueEntry;
 use self::line::{Line, Place};
 use self::waits::Waits;
 pub use self::waits::{BOUNDS, ClassWaits};
@@ -172,17 +172,17 @@ impl Queue {
 pub(super) fn wait(
     upstream: Arc<Upstream>,
     spec: Option<&config::Queue>,
-    turn: Turn,
+    entry: QueueEntry,
     tried: Box<[TargetId]>,
 ) -> impl Future<Output = Result<Lease, WaitError>> + Send + use<> {
-    let entered = spec.ok_or(WaitError::QueueFull).and_then(|spec| enter(upstream, spec, turn, tried));
+    let entered = spec.ok_or(WaitError::QueueFull).and_then(|spec| enter(upstream, spec, entry, tried));
     async move {
         let (mut waiting, timeout) = entered?;
         let given = async {
             loop {
                 match tokio::time::timeout(LOOK_AGAIN, &mut waiting.given).await {
                     Ok(Ok(result)) => return result,
-                    Ok(Err(_gone)) => return Err(WaitError::Unavailable),
+                    Ok(Err(_disconnected)) => return Err(WaitError::Unavailable),
                     Err(_not_yet) => waiting.look_again(),
                 }
             }
@@ -198,7 +198,7 @@ pub(super) fn wait(
 fn enter(
     upstream: Arc<Upstream>,
     spec: &config::Queue,
-    turn: Turn,
+    entry: QueueEntry,
     tried: Box<[TargetId]>,
 ) -> Result<(Waiting, Duration), WaitError> {
     let (give, given) = oneshot::channel();
@@ -210,17 +210,17 @@ fn enter(
         let is_fair = spec.fair.is_some();
         if line.len() == 0 {
             drain.begin(now);
-        } else if is_fair && let Some(time) = time_before(line, drain, &turn, spec.timeout, now) {
+        } else if is_fair && let Some(time) = time_before(line, drain, &entry, spec.timeout, now) {
             queue.too_long.fetch_add(1, Ordering::Relaxed);
             return Err(WaitError::TooLong(time));
         }
         if line.len() >= spec.size {
             queue.refused.fetch_add(1, Ordering::Relaxed);
             // One of those who wait has less right to a place, or this one has none.
-            let out = if is_fair { line.give_up_for(&turn, spec.size) } else { None };
+            let out = if is_fair { line.give_up_for(&entry, spec.size) } else { None };
             drop(out.ok_or(WaitError::QueueFull)?.give.send(Err(WaitError::QueueFull)));
         }
-        let place = line.enter(turn, Waiter { give, priority: turn.priority, since: now, tried });
+        let place = line.enter(entry, Waiter { give, priority: entry.priority, since: now, tried });
         queue.waiting.store(line.len(), Ordering::SeqCst);
         queue.waited.fetch_add(1, Ordering::Relaxed);
         place
@@ -231,12 +231,18 @@ fn enter(
 }
 
 /// How long a request would wait, if that is longer than it may, and than what is left for the exchange.
-fn time_before(line: &Line<Waiter>, drain: &Drain, turn: &Turn, timeout: Duration, now: Instant) -> Option<Duration> {
-    let most = turn.left.map_or(timeout, |left| left.min(timeout));
+fn time_before(
+    line: &Line<Waiter>,
+    drain: &Drain,
+    entry: &QueueEntry,
+    timeout: Duration,
+    now: Instant,
+) -> Option<Duration> {
+    let most = entry.left.map_or(timeout, |left| left.min(timeout));
     let is_long = |requests| drain.time_for(requests, now).filter(|time| *time > most);
     // Tenants are looked at only where it may matter.
-    is_long(line.served_before_at_most(turn))?;
-    is_long(line.served_before(turn))
+    is_long(line.served_before_at_most(entry))?;
+    is_long(line.served_before(entry))
 }
 
 /// A request in line.

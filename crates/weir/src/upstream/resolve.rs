@@ -92,7 +92,7 @@ struct FromFile {
 
 /// Addresses of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct Resolved {
     /// Not empty.
     pub(super) addresses: Vec<IpAddr>,
     /// When to resolve again, within the bounds.
@@ -116,7 +116,7 @@ impl Resolver {
     /// # Errors
     /// What went wrong, for people.
     pub async fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, String> {
-        self.look_up(host, &[]).await.map(|answer| answer.addresses)
+        self.look_up(host, &[]).await.map(|resolved| resolved.addresses)
     }
 
     pub(super) fn pace(&self) -> &Pace {
@@ -124,15 +124,15 @@ impl Resolver {
     }
 
     /// Addresses of `host` now, of which `known` are known so far; what went wrong, for people.
-    pub(super) async fn look_up(&self, host: &str, known: &[IpAddr]) -> Result<Answer, String> {
-        let answer = match from_hosts_file(&self.0.hosts, host) {
-            Some(addresses) => Answer { addresses, valid_for: self.0.pace.hosts },
+    pub(super) async fn look_up(&self, host: &str, known: &[IpAddr]) -> Result<Resolved, String> {
+        let resolved = match from_hosts_file(&self.0.hosts, host) {
+            Some(addresses) => Resolved { addresses, valid_for: self.0.pace.hosts },
             None => self.query(host, known).await?,
         };
-        Ok(self.without_unroutable(answer))
+        Ok(self.without_unroutable(resolved))
     }
 
-    async fn query(&self, host: &str, known: &[IpAddr]) -> Result<Answer, String> {
+    async fn query(&self, host: &str, known: &[IpAddr]) -> Result<Resolved, String> {
         // Nobody closes it.
         let _permit = self.0.queries.acquire().await;
         let dns = self.dns()?;
@@ -144,27 +144,29 @@ impl Resolver {
         if addresses.is_empty() {
             return Err("the DNS response holds no address".into());
         }
-        let mut answer = Answer { addresses, valid_for: valid_for.clamp(self.0.pace.min, self.0.pace.max) };
+        let mut resolved = Resolved { addresses, valid_for: valid_for.clamp(self.0.pace.min, self.0.pace.max) };
         // The client joins both families and does not say which of them failed.
         for (kind, is_of_family) in FAMILIES {
             let known: Vec<IpAddr> = known.iter().copied().filter(is_of_family).collect();
-            if known.is_empty() || answer.addresses.iter().any(is_of_family) {
+            if known.is_empty() || resolved.addresses.iter().any(is_of_family) {
                 continue;
             }
             let mut name = found.query().name().clone();
             name.set_fqdn(true);
             match dns.lookup(name, kind).await {
-                Ok(found) => answer.addresses.extend(found.answers().iter().filter_map(|record| record.data.ip_addr())),
+                Ok(found) => {
+                    resolved.addresses.extend(found.answers().iter().filter_map(|record| record.data.ip_addr()));
+                }
                 // The name server says that there are none: the family has been removed.
                 Err(error) if error.is_no_records_found() => {}
                 Err(error) => {
                     tracing::warn!(host, %kind, %error, kept = ?known, "half of a name not resolved");
-                    answer.addresses.extend(known);
-                    answer.valid_for = answer.valid_for.min(self.0.pace.retry_max);
+                    resolved.addresses.extend(known);
+                    resolved.valid_for = resolved.valid_for.min(self.0.pace.retry_max);
                 }
             }
         }
-        Ok(answer)
+        Ok(resolved)
     }
 
     /// The client for the name servers at this moment.
@@ -193,11 +195,11 @@ impl Resolver {
         Ok(dns)
     }
 
-    fn without_unroutable(&self, mut answer: Answer) -> Answer {
-        if answer.addresses.iter().any(|address| (self.0.is_routable)(*address)) {
-            answer.addresses.retain(|address| (self.0.is_routable)(*address));
+    fn without_unroutable(&self, mut resolved: Resolved) -> Resolved {
+        if resolved.addresses.iter().any(|address| (self.0.is_routable)(*address)) {
+            resolved.addresses.retain(|address| (self.0.is_routable)(*address));
         }
-        answer
+        resolved
     }
 }
 

@@ -26,7 +26,7 @@ pub struct Attempt {
     /// The whole body (or its absence) is still at hand.
     pub body_replayable: bool,
     /// A byte of a final reply was read. Ignored where the failure is a status, which is such a reply, read but not forwarded.
-    pub reply_started: bool,
+    pub response_started: bool,
 }
 
 /// Why a request may be sent again.
@@ -51,11 +51,11 @@ pub enum NoRetry {
     /// `retry.on` does not name this failure, or it never is repeated.
     NotConfigured,
     /// The reply had begun.
-    ReplyStarted,
+    ResponseStarted,
     /// The method is not idempotent and something of the request was sent.
     NotIdempotent,
     /// The body has been passed on and is not held any more.
-    BodyGone,
+    BodyDropped,
     /// `retry.extra_attempts` are used up.
     AttemptsUsed,
     /// The budget of the upstream is spent.
@@ -67,9 +67,9 @@ impl NoRetry {
     pub const fn label(self) -> &'static str {
         match self {
             NoRetry::NotConfigured => "not_configured",
-            NoRetry::ReplyStarted => "reply_started",
+            NoRetry::ResponseStarted => "response_started",
             NoRetry::NotIdempotent => "not_idempotent",
-            NoRetry::BodyGone => "body_gone",
+            NoRetry::BodyDropped => "body_dropped",
             NoRetry::AttemptsUsed => "attempts_used",
             NoRetry::OverBudget => "over_budget",
         }
@@ -87,7 +87,7 @@ impl NoRetry {
 pub fn may_repeat(attempt: &Attempt, on: RetryOn) -> Result<(), NoRetry> {
     let failure = match attempt.cause {
         Cause::GrpcStatus(status) if !on.grpc.has(status) => return Err(NoRetry::NotConfigured),
-        Cause::GrpcStatus(_) if !attempt.body_replayable => return Err(NoRetry::BodyGone),
+        Cause::GrpcStatus(_) if !attempt.body_replayable => return Err(NoRetry::BodyDropped),
         Cause::GrpcStatus(_) => return Ok(()),
         Cause::Failure(failure) => failure,
     };
@@ -103,20 +103,20 @@ pub fn may_repeat(attempt: &Attempt, on: RetryOn) -> Result<(), NoRetry> {
         | FailureKind::FirstByteTimeout
         | FailureKind::IdleTimeout
         | FailureKind::TotalTimeout
-        | FailureKind::InvalidReply
-        | FailureKind::IncompleteReply => (false, false),
+        | FailureKind::InvalidResponse
+        | FailureKind::IncompleteResponse => (false, false),
     };
     if !wanted {
         return Err(NoRetry::NotConfigured);
     }
-    if attempt.reply_started && !is_status {
-        return Err(NoRetry::ReplyStarted);
+    if attempt.response_started && !is_status {
+        return Err(NoRetry::ResponseStarted);
     }
     if !attempt.idempotent && (attempt.sent || is_status) {
         return Err(NoRetry::NotIdempotent);
     }
     if !attempt.body_replayable {
-        return Err(NoRetry::BodyGone);
+        return Err(NoRetry::BodyDropped);
     }
     Ok(())
 }

@@ -293,7 +293,7 @@ fn two_targets_with_one_address_have_their_own_states_and_keep_them() {
 }
 
 #[test]
-fn a_name_is_unavailable_until_it_is_resolved_and_follows_its_answers() {
+fn a_name_is_unavailable_until_it_is_resolved_and_follows_its_responses() {
     let mut named = spec(Balance::RoundRobin, &[1]);
     named.targets = vec![target(name("model"), 3)];
     let mut rig = Rig::new(named.clone());

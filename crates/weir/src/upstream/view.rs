@@ -10,7 +10,7 @@ use llm::request::PrefixHashes;
 
 use super::balance::{Balancer, Choice};
 use super::lease::Lease;
-use super::queue::{self, Turn, WaitError};
+use super::queue::{self, QueueEntry, WaitError};
 use super::retry::{self, Attempt, Deposits, NoRetry};
 use super::rng::Rng;
 use super::set::{Again, Grant, TargetSet};
@@ -178,18 +178,18 @@ impl View {
     }
 
     /// Enters the queue at once, and waits for a place at any target. The future needs nothing of this view, and leaves the queue when it is dropped.
-    pub fn wait(&self, turn: Turn) -> impl Future<Output = Result<Lease, WaitError>> + Send + use<> {
-        self.wait_for_untried(turn, &[])
+    pub fn wait(&self, entry: QueueEntry) -> impl Future<Output = Result<Lease, WaitError>> + Send + use<> {
+        self.wait_for_untried(entry, &[])
     }
 
     /// The same for a request that these targets failed: while it waits for others, it does not get a place there.
     pub fn wait_for_untried(
         &self,
-        turn: Turn,
+        entry: QueueEntry,
         tried: &[TargetId],
     ) -> impl Future<Output = Result<Lease, WaitError>> + Send + use<> {
         let set = self.local.borrow().set.clone();
-        queue::wait(self.upstream.clone(), set.spec.queue.as_ref(), turn, tried.into())
+        queue::wait(self.upstream.clone(), set.spec.queue.as_ref(), entry, tried.into())
     }
 
     /// Whether a target that a request may still go to was not tried for it. One without room counts if there is a queue to wait in.

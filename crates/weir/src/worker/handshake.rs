@@ -213,7 +213,7 @@ impl ByAge {
         let number = self.next.get();
         self.next.set(number + 1);
         let displaced = Rc::new(Notify::new());
-        self.entries.borrow_mut().insert(number, (clock::turn_ns(), displaced.clone()));
+        self.entries.borrow_mut().insert(number, (clock::loop_ns(), displaced.clone()));
         Entry { all: self, number, displaced }
     }
 
@@ -270,12 +270,12 @@ impl Handshakes {
 
     fn until_one_had_its_time(&self) -> Duration {
         let due = self.running.oldest_began().map_or(0, due_of);
-        Duration::from_nanos(due.saturating_sub(clock::turn_ns())).max(Duration::from_millis(1))
+        Duration::from_nanos(due.saturating_sub(clock::loop_ns())).max(Duration::from_millis(1))
     }
 
     /// Closes the oldest handshake that has had its time.
     fn close_oldest(&self) {
-        if self.running.oldest_began().is_some_and(|began| due_of(began) <= clock::turn_ns()) {
+        if self.running.oldest_began().is_some_and(|began| due_of(began) <= clock::loop_ns()) {
             self.running.close_oldest();
         }
     }

@@ -110,7 +110,7 @@ pub struct Scratch {
     /// The trace that the request belongs to.
     pub trace: Trace,
     /// Lines that policies put into the head of the response, whatever serves it.
-    pub answer_lines: Vec<u8>,
+    pub response_lines: Vec<u8>,
     /// Lines that tell the upstream who sends the request.
     pub identity_lines: Vec<u8>,
     /// Lines of the route whose values have variables.

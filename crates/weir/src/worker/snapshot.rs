@@ -10,7 +10,7 @@ use crate::client::origin::Origin;
 use crate::config::{
     Action, AuthMethod, Balance, CacheStore, Config, Proxy, RouteId, TimeoutOverrides, Timeouts, UpstreamId,
 };
-use crate::http::reply::Prepared;
+use crate::http::response::Prepared;
 use crate::http::websocket;
 use crate::observe::{ContractMetrics, FaultMetrics, MirrorMetrics, RouteMetrics, Shard, UpstreamMetrics};
 use crate::policy::ai::AiState;

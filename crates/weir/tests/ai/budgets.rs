@@ -16,7 +16,7 @@ use crate::client::{Received, send};
 use crate::rig::Provider;
 
 /// A timeout of Redis that no machine is too slow for: a slow moment must not look like a failure.
-const PATIENT: &str = "10s";
+const LONG_TIMEOUT: &str = "10s";
 
 /// Prices that make costs easy to add up: an input token costs one millionth, an output token two, a request ten.
 const PRICES: &str = "currency: USD\nper: 1M\nmodels:\n  good/sim: {input: 1, output: 2, request: 0.00001}\n  good/sim-tokens40-gap5: {input: 1, output: 2, request: 0.00001}\n  \
@@ -35,7 +35,7 @@ struct Setup<'a> {
 
 impl<'a> Setup<'a> {
     fn new(provider: &'a Provider, limits: &'a str, names: &'a str) -> Self {
-        Setup { good: provider, bad: provider, redis: None, timeout: PATIENT, limits, names, more: "" }
+        Setup { good: provider, bad: provider, redis: None, timeout: LONG_TIMEOUT, limits, names, more: "" }
     }
 
     fn yaml(&self) -> String {

@@ -16,7 +16,7 @@ use crate::rig::Provider;
 const CANARY: &str = "canary-of-the-prompt";
 const KEY: &str = "sk-canary-of-the-provider-key";
 /// What the simulator says.
-const ANSWER: &str = "quick brown";
+const OUTPUT: &str = "quick brown";
 
 /// What a client has in the end. Not `alone`: there is another candidate.
 fn expected(case: &Case) -> Verdict {
@@ -190,7 +190,7 @@ fn no_fault_passes_for_success() {
         .sum();
     assert_eq!(counted, cases.len() as u64);
     for output in [weir.stdout(), weir.stderr(), metrics] {
-        for secret in [CANARY, KEY, ANSWER] {
+        for secret in [CANARY, KEY, OUTPUT] {
             assert!(!output.contains(secret), "{secret} is in an output");
         }
     }
@@ -221,7 +221,7 @@ fn a_client_that_disconnects_ends_the_upstreams_work() {
     let metrics = || weir.admin_get("/metrics").text().to_owned();
     wait::until(DEADLINE, "both are counted", || {
         metrics().lines().any(|line| {
-            line.starts_with("weir_ai_requests_total{") && line.contains("client_gone") && line.ends_with(" 1")
+            line.starts_with("weir_ai_requests_total{") && line.contains("client_disconnected") && line.ends_with(" 1")
         })
     });
     assert!(!metrics().contains("upstream_errors_total{upstream=\"sim\""), "{}", metrics());

@@ -1,7 +1,7 @@
 //! Gemini's API: the path has the model and the method, and nothing else names them.
 
 use serde_json::{Value, json};
-use testkit::{DEADLINE, Upstream, Weir, answer, wait};
+use testkit::{DEADLINE, Upstream, Weir, responder, wait};
 
 use crate::client::{Received, send};
 use crate::judge::{TEXT, Verdict, judge};
@@ -70,7 +70,7 @@ fn each_operation_reaches_its_provider_and_comes_back() {
 fn keys_stay_where_they_belong() {
     let body = r#"{"candidates":[{"content":{"parts":[{"text":"hi"}]},"finishReason":"STOP"}],"odd":1.50}"#;
     let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
-    let upstream = Upstream::start(answer::raw(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len())));
+    let upstream = Upstream::start(responder::raw(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len())));
     let weir = gateway(&format!("{}/base", upstream.url()), "", "");
     let fields = [("x-goog-api-key", "client-secret"), ("x-goog-user-project", "client-secret"), ("x-kept", "yes")];
     let path = "/v1beta/models/odd:generateContent?key=client-secret&%6bey=escaped-secret&prettyPrint=false";
@@ -140,7 +140,7 @@ fn models_are_listed_for_the_api_that_reaches_them() {
 fn an_array_without_an_end_reason_is_no_response() {
     let body = r#"[{"candidates":[{"content":{"parts":[{"text":"half of it"}]}}]}]"#;
     let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
-    let upstream = Upstream::start(answer::raw(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len())));
+    let upstream = Upstream::start(responder::raw(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len())));
     let weir = gateway(&upstream.url(), "", "");
     let received = call(&weir, "pro", "streamGenerateContent");
     assert_eq!((received.status, &received.json()["error"]["status"]), (502, &json!("INTERNAL")), "{received:?}");

@@ -31,7 +31,7 @@ struct Rig {
 
 fn respond(conn: &mut Conn, message: &Message) -> Result<(), WireError> {
     let target = message.head.target().to_owned();
-    let asked: Value = serde_json::from_slice(&message.body).unwrap();
+    let requested: Value = serde_json::from_slice(&message.body).unwrap();
     let text = "the model's words";
     if target.contains(":generateContent") {
         let body = json!({"candidates": [{"content": {"role": "model", "parts": [{"text": text}]}, "finishReason": "STOP", "index": 0}]});
@@ -46,7 +46,7 @@ fn respond(conn: &mut Conn, message: &Message) -> Result<(), WireError> {
         let body = json!({"id": "x", "status": "completed", "output": [{"type": "message", "content": [{"type": "output_text", "text": text}]}]});
         return conn.respond(200, &JSON, body.to_string());
     }
-    if asked["stream"] != true {
+    if requested["stream"] != true {
         let body = json!({"id": "x", "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
             "usage": {"prompt_tokens": 5, "completion_tokens": 3}});
         return conn.respond(200, &JSON, body.to_string());
@@ -254,7 +254,7 @@ fn behind_heartbeats_a_refusal_is_an_error_event() {
     let gate = Gate::new();
     {
         let gate = gate.clone();
-        rig.provider.set_answer(move |conn, message| {
+        rig.provider.set_responder(move |conn, message| {
             conn.pass(&gate)?;
             respond(conn, message)
         });
@@ -327,7 +327,7 @@ fn a_client_that_leaves_ends_the_question() {
         drop(client);
         rig.guard.wait_for_open(0);
         let line = rig.last_line(1);
-        assert_eq!(line["reason"], "client_gone", "{when}: {line}");
+        assert_eq!(line["reason"], "client_disconnected", "{when}: {line}");
         assert_eq!(rig.provider.request_count(), usize::from(when == "after"), "{when}");
         // Nothing is held of it.
         wait::until(DEADLINE, "no body held", || rig.metric("weir_ai_held_bytes") == 0.0);
@@ -338,7 +338,7 @@ fn a_client_that_leaves_ends_the_question() {
 #[test]
 fn a_response_too_large_to_be_held_is_an_error() {
     let rig = Rig::start("ai: {held: 100KiB}\n", "when: [after], hold_streams: true", "");
-    rig.provider.set_answer(|conn, _| {
+    rig.provider.set_responder(|conn, _| {
         let text = "x".repeat(200_000);
         let body = json!({"id": "x", "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]});
         conn.respond(200, &JSON, body.to_string())
@@ -384,7 +384,7 @@ fn a_verdict_is_read_as_far_as_it_goes() {
         assert_eq!(received.field("x-evil"), None);
     }
     let early = "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n";
-    rig.guard.set_answer(move |conn, _| {
+    rig.guard.set_responder(move |conn, _| {
         conn.write(early)?;
         conn.respond(200, &JSON, r#"{"allow": false}"#)
     });
@@ -396,7 +396,7 @@ fn a_verdict_is_read_as_far_as_it_goes() {
 #[test]
 fn a_guard_that_closes_its_connections_is_called_again() {
     let rig = Rig::start("", "when: [before], timeout: 20s", "");
-    rig.guard.set_answer(|conn, _| {
+    rig.guard.set_responder(|conn, _| {
         conn.respond(200, &JSON, r#"{"allow": true}"#)?;
         conn.close()
     });
@@ -409,7 +409,7 @@ fn a_guard_that_closes_its_connections_is_called_again() {
 #[test]
 fn a_stream_too_large_to_be_held_is_an_error() {
     let rig = Rig::start("ai: {held: 200KiB}\n", "when: [after], hold_streams: true", "");
-    rig.provider.set_answer(|conn, _| {
+    rig.provider.set_responder(|conn, _| {
         conn.write("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")?;
         let event = json!({"id": "c", "choices": [{"index": 0, "delta": {"content": "x".repeat(10_000)}}]});
         for _ in 0..1000 {
@@ -438,7 +438,7 @@ fn hits_that_wait_are_within_the_memory() {
         ", cache: answers",
     );
     let text = "x".repeat(20_000);
-    rig.provider.set_answer(move |conn, _| {
+    rig.provider.set_responder(move |conn, _| {
         let body = json!({"id": "x", "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]});
         conn.respond(200, &JSON, body.to_string())
     });

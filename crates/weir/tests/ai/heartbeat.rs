@@ -347,7 +347,7 @@ fn a_client_that_disconnects_ends_the_call() {
     assert_eq!(rig.first.open(), 1);
     drop(client);
     rig.first.wait_for_open(0);
-    assert_eq!(rig.last_line(1)["ai"]["end"], "client_gone");
+    assert_eq!(rig.last_line(1)["ai"]["end"], "client_disconnected");
     rig.gate.open();
 }
 

@@ -128,9 +128,9 @@ fn prompts_with_one_start_go_to_one_replica() {
         let mut prompt = text(conversation);
         let home = fleet.call(&prompt);
         used[home] = true;
-        for turn in 1..5 {
-            prompt.push_str(&text(1000 * turn + conversation));
-            assert_eq!(fleet.call(&prompt), home, "conversation {conversation}, turn {turn}");
+        for round in 1..5 {
+            prompt.push_str(&text(1000 * round + conversation));
+            assert_eq!(fleet.call(&prompt), home, "conversation {conversation}, turn {round}");
         }
     }
     assert!(used.iter().filter(|used| **used).count() > 1, "all conversations are at one replica");

@@ -360,5 +360,5 @@ fn a_disconnect_in_the_middle_of_audio() {
     drop(stream);
     wait::until(DEADLINE, "the provider sees that nobody waits", || provider.ledger()["cancelled"] == json!(1));
     wait::until(DEADLINE, "the call is logged", || lines(&weir).len() == 1);
-    assert_eq!(lines(&weir)[0]["ai"]["end"], "client_gone");
+    assert_eq!(lines(&weir)[0]["ai"]["end"], "client_disconnected");
 }

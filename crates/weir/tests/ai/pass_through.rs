@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use testkit::tls::TlsRelay;
-use testkit::{Certificates, DEADLINE, Upstream, Weir, answer, wait};
+use testkit::{Certificates, DEADLINE, Upstream, Weir, responder, wait};
 use tls::names::Entry;
 use tls::server::{Listener, Options, Tickets};
 use tls::{Certificate, Names};
@@ -106,10 +106,11 @@ fn what_cannot_be_served_is_refused_in_the_form_of_the_api() {
 /// What a provider sees: its own credentials and none of the client's, the body but for the model, and nothing of the client's network.
 #[test]
 fn a_provider_sees_its_key_and_the_bytes_of_the_body() {
-    let answer = r#"{"id":"x","model":"real","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"odd":1.50}"#;
+    let response = r#"{"id":"x","model":"real","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"odd":1.50}"#;
     let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nSet-Cookie: a=b\r\nx-ratelimit-remaining-requests: 5\r\n\
                 openai-organization: secret-org\r\n";
-    let upstream = Upstream::start(answer::raw(format!("{head}Content-Length: {}\r\n\r\n{answer}", answer.len())));
+    let upstream =
+        Upstream::start(responder::raw(format!("{head}Content-Length: {}\r\n\r\n{response}", response.len())));
     let yaml = format!(
         "listen: 127.0.0.1:0\nworkers: 1\nupstreams: {{u: {{targets: [\"{}/base\"]}}}}\n\
          providers: {{p: {{api: openai, upstream: u, keys: [sk-provider-key-abcdef], headers: {{X-Own: yes}}}}}}\n\
@@ -131,7 +132,7 @@ fn a_provider_sees_its_key_and_the_bytes_of_the_body() {
         ("OpenAI-Beta", "kept"),
     ];
     let received = send(weir.addr(), "POST", "/v1/chat/completions?key=client-secret&beta=true", &fields, body);
-    assert_eq!((received.status, received.text().as_str()), (200, answer), "{received:?}");
+    assert_eq!((received.status, received.text().as_str()), (200, response), "{received:?}");
     for gone in ["set-cookie", "x-ratelimit-remaining-requests", "openai-organization"] {
         assert_eq!(received.field(gone), None, "{received:?}");
     }

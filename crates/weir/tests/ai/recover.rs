@@ -371,7 +371,7 @@ fn a_client_that_disconnects_ends_it() {
     let held = gate.clone();
     for target in &rig.targets {
         let (held, plans) = (held.clone(), rig.plans.clone());
-        target.set_answer(move |conn, _| {
+        target.set_responder(move |conn, _| {
             if let Some(plan) = plans.lock().unwrap().pop_front() {
                 return respond(conn, &plan, 1, true);
             }
@@ -390,7 +390,7 @@ fn a_client_that_disconnects_ends_it() {
     wait::until(DEADLINE, "the second attempt", || rig.requests() == 2);
     drop(client);
     wait::until(DEADLINE, "no connection is busy", || rig.targets.iter().map(Upstream::open).sum::<usize>() == 0);
-    wait::until(DEADLINE, "the line", || rig.weir.stdout().contains("client_gone"));
+    wait::until(DEADLINE, "the line", || rig.weir.stdout().contains("client_disconnected"));
     gate.open();
 }
 
@@ -459,12 +459,12 @@ fn a_model_goes_on_with_the_text() {
 
 /// A response that is to be JSON is repeated: a text that two attempts have written might be none.
 #[test]
-fn where_a_text_cannot_be_gone_on_with_it_is_repeated() {
+fn where_a_text_cannot_continue_it_is_repeated() {
     let rig = Rig::usual();
     *rig.plans.lock().unwrap() = [breaks(4, End::Cut), WHOLE].into();
-    let mut asked: Value = serde_json::from_str(&body("go")).unwrap();
-    asked["response_format"] = json!({"type": "json_object"});
-    let received = send(rig.weir.addr(), "POST", CHAT, &[("Content-Type", "application/json")], &asked.to_string());
+    let mut requested: Value = serde_json::from_str(&body("go")).unwrap();
+    requested["response_format"] = json!({"type": "json_object"});
+    let received = send(rig.weir.addr(), "POST", CHAT, &[("Content-Type", "application/json")], &requested.to_string());
     assert_eq!(judge(CHAT, true, &received), Verdict::Complete, "{}", received.text());
     assert!(!received.text().contains("weir-recovered"));
     assert!(
@@ -486,12 +486,12 @@ fn a_candidate_that_does_not_take_the_text_is_passed_over() {
 
 /// A server may go on with another choice than the one that was cut.
 #[test]
-fn one_of_several_choices_is_not_gone_on_with() {
+fn one_of_several_choices_is_not_continued() {
     let rig = Rig::usual();
     *rig.plans.lock().unwrap() = [breaks(4, End::Cut), WHOLE, WHOLE].into();
-    let mut asked: Value = serde_json::from_str(&body("go")).unwrap();
-    asked["n"] = 2.into();
-    let received = send(rig.weir.addr(), "POST", CHAT, &[("Content-Type", "application/json")], &asked.to_string());
+    let mut requested: Value = serde_json::from_str(&body("go")).unwrap();
+    requested["n"] = 2.into();
+    let received = send(rig.weir.addr(), "POST", CHAT, &[("Content-Type", "application/json")], &requested.to_string());
     assert!(!received.text().contains("weir-recovered"), "{}", received.text());
     let bodies: Vec<_> = rig.targets.iter().flat_map(Upstream::requests).map(|request| request.body).collect();
     assert!(bodies.iter().all(|body| !body.windows(9).any(|nine| nine == b"assistant")));

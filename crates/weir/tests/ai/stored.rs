@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::thread;
 
 use serde_json::{Value, json};
-use testkit::{DEADLINE, Upstream, Weir, answer, wait};
+use testkit::{DEADLINE, Upstream, Weir, responder, wait};
 
 use crate::client::{Received, send};
 use crate::rig::Provider;
@@ -491,7 +491,7 @@ fn ids_of_any_form_have_a_tenant() {
         let body = event(id);
         let length = body.len();
         let head = format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n");
-        let upstream = Upstream::start(answer::raw(head + &body));
+        let upstream = Upstream::start(responder::raw(head + &body));
         let rig = Rig::start("sim");
         rig.reload(
             &rig.yaml
@@ -527,7 +527,7 @@ fn a_response_that_is_not_stored_has_no_owner() {
 /// A guard that reads responses must not be passed by.
 #[test]
 fn a_guard_of_responses_is_not_passed_by() {
-    let guard = Upstream::start(answer::ok("{\"allow\":true}"));
+    let guard = Upstream::start(responder::ok("{\"allow\":true}"));
     let route = format!("guard: {{url: \"{}/check\", when: [after], hold_streams: true}}", guard.url());
     let rig = Rig::with("sim", &route, "");
     let id = id_of(&rig.make(&rig.one, json!({})));
@@ -548,7 +548,7 @@ fn a_guard_of_responses_is_not_passed_by() {
 fn a_provider_sees_its_key_and_the_path() {
     let body = "{\"id\":\"resp_1\",\"status\":\"failed\",\"error\":{\"code\":\"server_error\",\"message\":\"x\"},\"output\":[]}";
     let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nSet-Cookie: a=b\r\nopenai-organization: org\r\n";
-    let upstream = Upstream::start(answer::raw(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len())));
+    let upstream = Upstream::start(responder::raw(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len())));
     let yaml = format!(
         "listen: 127.0.0.1:0\nworkers: 1\nupstreams: {{u: {{targets: [\"{}/base\"]}}}}\n\
          providers: {{p: {{api: openai, upstream: u, keys: [sk-provider-key-abcdef], headers: {{X-Own: yes}}}}}}\n\

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::thread;
 
-use testkit::{DEADLINE, Redis, RedisCluster, RedisSentinel, Upstream, answer, wait};
+use testkit::{DEADLINE, Redis, RedisCluster, RedisSentinel, Upstream, responder, wait};
 
 use super::{
     builder, create, followed, followed_again, good, id, invented, lookups, metric, name, revoke, rig, rig_with,
@@ -37,10 +37,10 @@ fn without_redis_known_keys_hold_and_others_get_503() {
     }
     assert!(metric(&rig.weir, "api_key_lookups_total", ",outcome=\"failed\"") >= failed + 3, "and was looked up");
     for key in [&*unused, &*invented(), "sk-an-imported-key-of-somebody"] {
-        let reply = rig.weir.request("GET", "/a/x", &[("X-API-Key", key)], "");
-        assert_eq!(reply.status(), 503, "never 401: the client would throw a good key away");
-        assert!(reply.field("retry-after").is_some() && reply.field("www-authenticate").is_none());
-        assert!(reply.text().contains("the key store does not respond"), "{}", reply.text());
+        let response = rig.weir.request("GET", "/a/x", &[("X-API-Key", key)], "");
+        assert_eq!(response.status(), 503, "never 401: the client would throw a good key away");
+        assert!(response.field("retry-after").is_some() && response.field("www-authenticate").is_none());
+        assert!(response.text().contains("the key store does not respond"), "{}", response.text());
     }
     // What needs no store is refused as ever.
     assert_eq!(rig.status("wk_nonsense"), 401);
@@ -94,7 +94,7 @@ fn a_redis_that_lost_its_data_knows_no_key() {
 /// A Redis that hangs costs requests with other keys their timeout, and nobody else anything.
 #[test]
 fn a_slow_redis_stalls_no_other_request() {
-    let (redis, upstream) = (Redis::start(), Upstream::start(answer::ok("hello")));
+    let (redis, upstream) = (Redis::start(), Upstream::start(responder::ok("hello")));
     let weir = builder().config(yaml(&redis.url(), &upstream, "", "").replace("timeout: 10s", "timeout: 1ms")).start();
     followed(&weir, true);
     let known = create(&redis.url(), "shop", &[]);
@@ -128,9 +128,9 @@ fn an_entry_that_is_none_is_503_for_its_key_alone_until_it_is_mended() {
     rig.redis.cli(["HDEL", &names[2], "consumer"]);
     rig.redis.cli(["HSET", &names[3], "not_before", "soon"]);
     let invalid = |key: &str| {
-        let reply = rig.weir.request("GET", "/a/x", &[("X-API-Key", key)], "");
-        assert!(reply.text().contains("the entry of the key in the store cannot be used"), "{}", reply.text());
-        reply.status()
+        let response = rig.weir.request("GET", "/a/x", &[("X-API-Key", key)], "");
+        assert!(response.text().contains("the entry of the key in the store cannot be used"), "{}", response.text());
+        response.status()
     };
     for key in &keys[..4] {
         assert_eq!(invalid(key), 503);
@@ -167,7 +167,7 @@ fn a_gateway_starts_without_redis_and_serves_keys_when_it_is_there() {
     let redis = Redis::builder().set("appendonly", "yes").set("appendfsync", "always").start();
     let key = create(&redis.url(), "shop", &[]);
     redis.kill();
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = builder().config(yaml(&redis.url(), &upstream, "", "")).start();
     wait::until(DEADLINE, "503", || status(&weir, &key) == 503);
     assert_eq!(weir.get("/open/x").status(), 200);
@@ -178,7 +178,7 @@ fn a_gateway_starts_without_redis_and_serves_keys_when_it_is_there() {
 /// One node of a cluster as if it were alone serves every connection and refuses most keys: only the log can say why.
 #[test]
 fn a_redis_that_refuses_look_ups_is_in_the_log() {
-    let (cluster, upstream) = (RedisCluster::start(3), Upstream::start(answer::ok("hello")));
+    let (cluster, upstream) = (RedisCluster::start(3), Upstream::start(responder::ok("hello")));
     let weir = builder().config(yaml(&cluster.nodes()[0].url(), &upstream, "", "")).start();
     followed(&weir, true);
     // Two keys in three belong to other nodes.

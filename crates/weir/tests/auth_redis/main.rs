@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::thread;
 
 use auth::api_key::{Key, hex, sha256};
-use testkit::{DEADLINE, Finished, Redis, RedisCluster, Upstream, Weir, WeirBuilder, answer, wait};
+use testkit::{DEADLINE, Finished, Redis, RedisCluster, Upstream, Weir, WeirBuilder, responder, wait};
 
 /// A timeout that no machine is too slow for: a slow moment must not look like a failure.
-const PATIENT: &str = "10s";
+const LONG_TIMEOUT: &str = "10s";
 
 fn builder() -> WeirBuilder {
     Weir::builder(env!("CARGO_BIN_EXE_weir"))
@@ -53,7 +53,7 @@ fn invented() -> String {
 /// A gateway with keys in a Redis; `top` are further sections, `routes` further routes.
 fn yaml(redis: &str, upstream: &Upstream, top: &str, routes: &str) -> String {
     format!(
-        "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nworkers: 2\naccess_log: {{path: stdout}}\nredis: {{url: '{redis}', timeout: {PATIENT}}}\n\
+        "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nworkers: 2\naccess_log: {{path: stdout}}\nredis: {{url: '{redis}', timeout: {LONG_TIMEOUT}}}\n\
          upstreams: {{u: {{targets: ['{}']}}}}\n\
          auth: {{keys: {{api_key: {{store: redis, headers: {{X-Consumer: consumer, X-Tier: tier, X-Team: meta.team}}}}}}}}\n{top}routes:\n{routes}  \
          - {{name: a, match: {{path: /a/*}}, auth: keys, upstream: u}}\n  - {{name: open, match: {{path: /open/*}}, upstream: u}}\n",
@@ -72,7 +72,7 @@ fn rig() -> Rig {
 }
 
 fn rig_with(redis: Redis) -> Rig {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = builder().config(yaml(&redis.url(), &upstream, "", "")).start();
     followed(&weir, true);
     Rig { weir, redis, _upstream: upstream }
@@ -132,7 +132,7 @@ fn at_once(weir: &Weir, count: usize, key: impl Fn(usize) -> String + Sync) -> B
 
 /// Made, used, rotated and revoked by `--config`, in two gateways that share a Redis.
 fn life_of_a_key(url: &str, variables: &[(&str, &str)], lookups: &dyn Fn() -> u64) {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let text = yaml(url, &upstream, "", "");
     let start = || variables.iter().fold(builder(), |builder, (name, value)| builder.env(*name, *value));
     let gateways = [start().config(&*text).start(), start().config(&*text).start()];

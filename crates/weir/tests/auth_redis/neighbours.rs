@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use testkit::{DEADLINE, Redis, Signal, Upstream, Weir, answer, wait};
+use testkit::{DEADLINE, Redis, Signal, Upstream, Weir, responder, wait};
 
 use super::{builder, create, followed, invented, lookups, metric, revoke, status, yaml};
 
@@ -60,7 +60,7 @@ fn consumers_have_one_count_in_two_gateways_and_responses_of_their_own() {
 #[test]
 fn a_reload_keeps_what_is_known_unless_the_store_is_another() {
     let redis = Redis::start();
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let text = yaml(&redis.url(), &upstream, "", "");
     let weir = builder().env("MORE_KEYS", listed("other", "sk-key-of-the-environment")).config(&*text).start();
     followed(&weir, true);
@@ -106,7 +106,7 @@ fn listed(consumer: &str, key: &str) -> String {
 
 #[test]
 fn keys_from_the_environment_need_no_file() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let text = format!(
         "listen: 127.0.0.1:0\nupstreams: {{u: {{targets: ['{}']}}}}\nauth: {{keys: {{api_key: {{store: {{env: GATEWAY_KEYS}}}}}}}}\n\
          routes: [{{match: {{path: /a/*}}, auth: keys, upstream: u}}]\n",

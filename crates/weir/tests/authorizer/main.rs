@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use testkit::{DEADLINE, Message, Nginx, RawClient, Upstream, Weir, answer, wait};
+use testkit::{DEADLINE, Message, Nginx, RawClient, Upstream, Weir, responder, wait};
 
 struct Rig {
     weir: Weir,
@@ -16,7 +16,7 @@ struct Rig {
 
 /// `sso` calls the authorizer; `more` are its further keys, `top` further sections, `route` keys of the route `/a/*`.
 fn rig(kind: &str, path: &str, more: &str, top: &str, route: &str) -> Rig {
-    let (authorizer, upstream) = (Upstream::start(judge), Upstream::start(answer::ok("hello")));
+    let (authorizer, upstream) = (Upstream::start(judge), Upstream::start(responder::ok("hello")));
     let yaml = yaml(&authorizer.url(), &upstream.url(), kind, path, more, top, route);
     Rig { weir: Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start(), authorizer, upstream }
 }
@@ -66,7 +66,7 @@ impl Rig {
 const COPY: &str = ", copy: [Remote-User, Remote-Groups], consumer: Remote-User, tier: Remote-Tier";
 
 #[test]
-fn a_forward_authorizer_lets_requests_pass_or_answers_them() {
+fn a_forward_authorizer_lets_requests_pass_or_responds_to_them() {
     let top = "limits: {each: {key: consumer, algorithm: fixed_window, quota: 1000, window: 1h}}\n";
     let rig = rig("forward", "/api/authz?x=1", COPY, top, "    limits: [each]\n");
     let forged = [
@@ -81,9 +81,9 @@ fn a_forward_authorizer_lets_requests_pass_or_answers_them() {
         ("Authorization", "Basic eDp5"),
     ];
     assert_eq!(rig.weir.request("POST", "/a/b%20c?d=e", &forged, "body").status(), 200);
-    let asked = &rig.authorizer.requests()[0];
-    assert_eq!((asked.head.method(), asked.head.target()), ("GET", "/api/authz?x=1"));
-    assert_eq!(asked.head.field("host"), Some(&*rig.authorizer.socket_addr().to_string()));
+    let requested = &rig.authorizer.requests()[0];
+    assert_eq!((requested.head.method(), requested.head.target()), ("GET", "/api/authz?x=1"));
+    assert_eq!(requested.head.field("host"), Some(&*rig.authorizer.socket_addr().to_string()));
     for (name, value) in [
         ("x-forwarded-method", "POST"),
         ("x-forwarded-uri", "/a/b%20c?d=e"),
@@ -93,10 +93,10 @@ fn a_forward_authorizer_lets_requests_pass_or_answers_them() {
         ("cookie", "want=200"),
         ("authorization", "Basic eDp5"),
     ] {
-        assert_eq!(asked.head.all(name), [value], "{name}");
+        assert_eq!(requested.head.all(name), [value], "{name}");
     }
     for name in ["x-other", "remote-user", "remote_user", "content-length", "transfer-encoding", "forwarded"] {
-        assert_eq!(asked.head.all(name), Vec::<&str>::new(), "{name}");
+        assert_eq!(requested.head.all(name), Vec::<&str>::new(), "{name}");
     }
     let seen = &rig.upstream.requests()[0];
     assert_eq!((seen.head.all("remote-user"), seen.body.as_slice()), (vec!["ali"], &b"body"[..]));
@@ -109,13 +109,13 @@ fn a_forward_authorizer_lets_requests_pass_or_answers_them() {
     assert!(seen.head.all("remote-user").is_empty() && seen.head.all("remote_groups").is_empty());
 
     for status in [302, 401, 403, 404, 500, 503] {
-        let reply = rig.get("/a/x", &[("Cookie", &format!("want={status}"))]);
-        assert_eq!((reply.status(), reply.text()), (status, "<p>who are you?</p>"));
-        assert_eq!(reply.field("location"), Some("https://login.example/?rd=1"), "not followed");
-        assert_eq!(reply.field("www-authenticate"), Some("Cookie realm=\"sso\""));
-        assert_eq!(reply.head.all("set-cookie"), ["a=1", "b=2; HttpOnly"]);
-        assert_eq!(reply.field("content-type"), Some("text/html"));
-        assert!(reply.field("x-internal").is_none() && reply.field("x-request-id").is_some());
+        let response = rig.get("/a/x", &[("Cookie", &format!("want={status}"))]);
+        assert_eq!((response.status(), response.text()), (status, "<p>who are you?</p>"));
+        assert_eq!(response.field("location"), Some("https://login.example/?rd=1"), "not followed");
+        assert_eq!(response.field("www-authenticate"), Some("Cookie realm=\"sso\""));
+        assert_eq!(response.head.all("set-cookie"), ["a=1", "b=2; HttpOnly"]);
+        assert_eq!(response.field("content-type"), Some("text/html"));
+        assert!(response.field("x-internal").is_none() && response.field("x-request-id").is_some());
     }
     assert_eq!(rig.status("/a/x", &[("Cookie", "want=204")]), 200);
     assert_eq!(rig.upstream.requests().len(), 3, "nothing that was denied");
@@ -158,11 +158,11 @@ fn nginx_and_weir_give_the_same_verdicts() {
     for status in [200, 201, 204, 206, 299, 301, 302, 304, 400, 401, 403, 404, 405, 429, 500, 502, 503] {
         for (method, body) in [("GET", ""), ("POST", "abc"), ("HEAD", ""), ("DELETE", "")] {
             let cookie = format!("want={status}");
-            let ours = through(rig.weir.addr(), method, &cookie, body);
-            let theirs = through(nginx.address(), method, &cookie, body);
-            assert_eq!(ours.status(), theirs.status(), "{status} {method}");
-            if ours.status() == 401 {
-                assert_eq!(ours.field("www-authenticate"), theirs.field("www-authenticate"));
+            let own = through(rig.weir.addr(), method, &cookie, body);
+            let other = through(nginx.address(), method, &cookie, body);
+            assert_eq!(own.status(), other.status(), "{status} {method}");
+            if own.status() == 401 {
+                assert_eq!(own.field("www-authenticate"), other.field("www-authenticate"));
             }
         }
     }
@@ -171,22 +171,24 @@ fn nginx_and_weir_give_the_same_verdicts() {
     let forged =
         [("X-Original-URI", "/a/public"), ("X-Real-IP", "6.6.6.6"), ("Host", "a.example"), ("Cookie", "want=200")];
     assert_eq!(rig.status("/a/x?y=z", &forged), 200);
-    let asked = &rig.authorizer.requests()[0].head;
+    let requested = &rig.authorizer.requests()[0].head;
     for (name, value) in [
         ("x-original-method", "GET"),
         ("x-original-uri", "/a/x?y=z"),
         ("x-original-url", "http://a.example/a/x?y=z"),
         ("x-real-ip", "127.0.0.1"),
     ] {
-        assert_eq!(asked.all(name), [value], "{name}");
+        assert_eq!(requested.all(name), [value], "{name}");
     }
     // Broken authorizers let nobody pass either; nginx says 500, Weir 503 with Retry-After.
-    for broken in [answer::close(), answer::reset(), answer::raw("nonsense\r\n\r\n"), answer::close_after(10, 100)] {
-        rig.authorizer.set_answer(broken);
-        let (ours, theirs) =
+    for broken in
+        [responder::close(), responder::reset(), responder::raw("nonsense\r\n\r\n"), responder::close_after(10, 100)]
+    {
+        rig.authorizer.set_responder(broken);
+        let (own, other) =
             (through(rig.weir.addr(), "GET", "want=200", ""), through(nginx.address(), "GET", "want=200", ""));
-        assert!(theirs.status() >= 500 || theirs.status() == 200, "{}", theirs.status());
-        assert_eq!((ours.status(), ours.field("retry-after").is_some()), (503, true));
+        assert!(other.status() >= 500 || other.status() == 200, "{}", other.status());
+        assert_eq!((own.status(), own.field("retry-after").is_some()), (503, true));
     }
 }
 
@@ -195,36 +197,36 @@ fn envoys_form_sends_method_and_path() {
     let rig = rig("ext_authz", "/check/v1/", COPY, "", "");
     assert_eq!(rig.weir.request("POST", "/a/b?c=d", &[("Cookie", "want=200")], "body").status(), 200);
     assert_eq!(rig.weir.request("DELETE", "/a/b", &[("Cookie", "want=403")], "").status(), 403);
-    let asked: Vec<String> =
+    let requested: Vec<String> =
         rig.authorizer.requests().iter().map(|one| format!("{} {}", one.head.method(), one.head.target())).collect();
-    assert_eq!(asked, ["POST /check/v1/a/b?c=d", "DELETE /check/v1/a/b"]);
+    assert_eq!(requested, ["POST /check/v1/a/b?c=d", "DELETE /check/v1/a/b"]);
     let first = &rig.authorizer.requests()[0];
     assert_eq!((first.head.field("content-length"), first.body.len()), (Some("0"), 0), "no body");
     assert!(first.head.field("x-forwarded-uri").is_none());
     assert_eq!(rig.upstream.requests()[0].head.all("remote-user"), ["ali"]);
     // Only 200 passes; 5xx is a failure.
-    for (status, ours) in [("204", 403), ("302", 302), ("401", 401), ("500", 503), ("503", 503)] {
-        assert_eq!(rig.status("/a/x", &[("Cookie", &format!("want={status}"))]), ours, "{status}");
+    for (status, own) in [("204", 403), ("302", 302), ("401", 401), ("500", 503), ("503", 503)] {
+        assert_eq!(rig.status("/a/x", &[("Cookie", &format!("want={status}"))]), own, "{status}");
     }
     assert_eq!(rig.upstream.requests().len(), 1);
 }
 
 #[test]
-fn verdicts_are_remembered_for_who_asked_what() {
+fn verdicts_are_cached_by_consumer_and_request() {
     let rig = rig("forward", "/", ", copy: [Remote-User], cache: {ttl: 2s}", "", "");
-    let ask = |path: &str, cookie: &str| rig.status(path, &[("Cookie", cookie)]);
+    let get = |path: &str, cookie: &str| rig.status(path, &[("Cookie", cookie)]);
     for _ in 0..3 {
-        assert_eq!(ask("/a/x", "want=200"), 200);
+        assert_eq!(get("/a/x", "want=200"), 200);
     }
     assert_eq!(rig.authorizer.request_count(), 1);
     assert!(rig.upstream.requests().iter().all(|one| one.head.all("remote-user") == ["ali"]));
-    assert_eq!((ask("/a/y", "want=200"), ask("/a/x?1", "want=200"), ask("/a/x", "want=201")), (200, 200, 200));
+    assert_eq!((get("/a/y", "want=200"), get("/a/x?1", "want=200"), get("/a/x", "want=201")), (200, 200, 200));
     assert_eq!(rig.authorizer.request_count(), 4, "another path, query or cookie is another question");
-    assert_eq!((ask("/a/x", "want=403"), ask("/a/x", "want=403")), (403, 403));
+    assert_eq!((get("/a/x", "want=403"), get("/a/x", "want=403")), (403, 403));
     assert_eq!(rig.authorizer.request_count(), 6, "denials are not remembered");
     assert_eq!(rig.metric("auth_cache_total{auth=\"sso\",result=\"hit\"}"), 2);
-    rig.authorizer.set_answer(answer::status(403));
-    wait::until(DEADLINE, "the verdict is old", || ask("/a/x", "want=200") == 403);
+    rig.authorizer.set_responder(responder::status(403));
+    wait::until(DEADLINE, "the verdict is old", || get("/a/x", "want=200") == 403);
 }
 
 /// What fails, for requests with `want=200`.
@@ -234,15 +236,15 @@ fn a_broken_authorizer_lets_nobody_pass_or_everybody() {
         let rig = rig("forward", "/", &format!(", copy: [Remote-User]{more}"), "", "");
         let fields = [("Cookie", "want=200"), ("Remote-User", "root")];
         for broken in [
-            answer::close(),
-            answer::reset(),
-            answer::raw_then_close("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab"),
-            answer::raw_then_close("HTTP/1.1 200 OK\r\nContent-Len"),
-            answer::raw_then_close("garbage garbage\r\n\r\n"),
-            answer::raw_then_close("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\na"),
-            answer::raw_then_close("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
+            responder::close(),
+            responder::reset(),
+            responder::raw_then_close("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab"),
+            responder::raw_then_close("HTTP/1.1 200 OK\r\nContent-Len"),
+            responder::raw_then_close("garbage garbage\r\n\r\n"),
+            responder::raw_then_close("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\na"),
+            responder::raw_then_close("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
         ] {
-            rig.authorizer.set_answer(broken);
+            rig.authorizer.set_responder(broken);
             assert_eq!(rig.status("/a/x", &fields), expected);
         }
         rig.authorizer.stop();
@@ -252,7 +254,7 @@ fn a_broken_authorizer_lets_nobody_pass_or_everybody() {
         assert!(rig.upstream.requests().iter().all(|one| one.head.all("remote-user").is_empty()));
         // It comes back.
         rig.authorizer.restart();
-        rig.authorizer.set_answer(judge);
+        rig.authorizer.set_responder(judge);
         wait::until(DEADLINE, "verdicts again", || rig.status("/a/x", &[("Cookie", "want=403")]) == 403);
     }
 }
@@ -262,29 +264,29 @@ fn a_huge_response_is_a_verdict_by_its_status() {
     let rig = rig("forward", "/", "", "", "");
     for (status, expected) in [(200, 200), (403, 403)] {
         let head = format!("HTTP/1.1 {status} X\r\nContent-Length: 50000000\r\nSet-Cookie: a=1\r\n\r\n");
-        rig.authorizer.set_answer(move |conn, _| {
+        rig.authorizer.set_responder(move |conn, _| {
             conn.write(&head)?;
             // It stops reading after what it keeps.
             let _ = conn.write("x".repeat(1 << 20)).and_then(|()| conn.write("x".repeat(20 << 20)));
             Ok(())
         });
-        let reply = rig.get("/a/x", &[]);
-        assert_eq!(reply.status(), expected);
+        let response = rig.get("/a/x", &[]);
+        assert_eq!(response.status(), expected);
         if expected == 403 {
-            assert_eq!((reply.text(), reply.field("set-cookie")), ("", Some("a=1")), "a part of a page is none");
+            assert_eq!((response.text(), response.field("set-cookie")), ("", Some("a=1")), "a part of a page is none");
         }
     }
     // 64 KiB are passed on.
     let body = "y".repeat(64 * 1024);
-    rig.authorizer.set_answer({
+    rig.authorizer.set_responder({
         let body = body.clone();
         move |conn, _| conn.respond(401, &[], &body)
     });
     assert!(rig.get("/a/x", &[]).text() == body);
-    rig.authorizer.set_answer(|conn, _| conn.respond(401, &[], "y".repeat(64 * 1024 + 1)));
+    rig.authorizer.set_responder(|conn, _| conn.respond(401, &[], "y".repeat(64 * 1024 + 1)));
     assert_eq!(rig.get("/a/x", &[]).text(), "");
     // And an endless head is none.
-    rig.authorizer.set_answer(|conn, _| {
+    rig.authorizer.set_responder(|conn, _| {
         let _ = conn.write("HTTP/1.1 200 OK\r\n").and_then(|()| conn.write("X-A: b\r\n".repeat(100_000)));
         Ok(())
     });
@@ -294,7 +296,7 @@ fn a_huge_response_is_a_verdict_by_its_status() {
 #[test]
 fn a_slow_authorizer_costs_the_timeout_and_a_client_that_leaves_ends_the_question() {
     let rig = rig("forward", "/", "", "", "");
-    rig.authorizer.set_answer(answer::stall());
+    rig.authorizer.set_responder(responder::stall());
     let mut client = rig.weir.connect();
     client.request("GET", "/a/x", &[], "");
     rig.authorizer.wait_for_requests(1);
@@ -306,7 +308,7 @@ fn a_slow_authorizer_costs_the_timeout_and_a_client_that_leaves_ends_the_questio
     assert_eq!(rig.status("/a/x", &[]), 503);
     assert!(began.elapsed() >= Duration::from_secs(5));
     assert_eq!(rig.status("/open/x", &[]), 200);
-    wait::until(DEADLINE, "the log", || rig.weir.stdout().contains("client_gone"));
+    wait::until(DEADLINE, "the log", || rig.weir.stdout().contains("client_disconnected"));
 }
 
 /// 100 clients, the authorizer is killed and comes back, the configuration is read again: nobody passes who may not, and everybody who
@@ -326,8 +328,8 @@ fn nobody_passes_while_the_authorizer_comes_and_goes() {
                 let mut client = rig.weir.connect();
                 while !stop.load(Ordering::Relaxed) {
                     client.request("GET", "/a/x", &[("Cookie", cookie), ("Remote-User", "root")], "");
-                    let reply = client.read_response();
-                    match (reply.status(), may) {
+                    let response = client.read_response();
+                    match (response.status(), may) {
                         (200, true) => passed.fetch_add(1, Ordering::Relaxed),
                         (403, false) => 0,
                         (503, _) => failed.fetch_add(1, Ordering::Relaxed),
@@ -362,8 +364,8 @@ fn nobody_passes_while_the_authorizer_comes_and_goes() {
 }
 
 #[test]
-fn a_list_tries_credentials_first_and_asks_then() {
-    let (authorizer, upstream) = (Upstream::start(judge), Upstream::start(answer::ok("hello")));
+fn a_list_tries_credentials_first_and_challenges_then() {
+    let (authorizer, upstream) = (Upstream::start(judge), Upstream::start(responder::ok("hello")));
     let builder = Weir::builder(env!("CARGO_BIN_EXE_weir"));
     let keys = builder.dir().join("keys.yaml").display().to_string();
     let key =
@@ -389,7 +391,7 @@ fn a_list_tries_credentials_first_and_asks_then() {
 }
 
 #[test]
-fn a_verdict_is_remembered_for_the_url_and_client_that_the_service_was_told() {
+fn a_verdict_is_cached_for_the_url_and_client_that_the_service_saw() {
     let rig = rig("forward", "/", ", cache: {ttl: 600s}", "trusted_proxies: [127.0.0.0/8]\n", "");
     let tell = |host, proto, client| {
         let fields = [

@@ -1,13 +1,13 @@
 //! What comes of verdicts that let a request pass, and how many requests wait for one.
 
-use testkit::{RawClient, Upstream, Weir, answer};
+use testkit::{RawClient, Upstream, Weir, responder};
 
 use super::{judge, rig};
 
 #[test]
 fn envoys_form_over_http_removes_fields_and_adds_some_to_the_response() {
     let rig = rig("ext_authz", "/", ", copy: [Remote-User], copy_to_response: [Set-Cookie]", "", "");
-    rig.authorizer.set_answer(|conn, _| {
+    rig.authorizer.set_responder(|conn, _| {
         let fields = [
             ("x-envoy-auth-headers-to-remove", "authorization, X-Api-Key"),
             ("Set-Cookie", "a=1"),
@@ -16,9 +16,9 @@ fn envoys_form_over_http_removes_fields_and_adds_some_to_the_response() {
         ];
         conn.respond(200, &fields, "")
     });
-    let reply = rig.get("/a/x", &[("Authorization", "Bearer x"), ("X-API-Key", "k"), ("X-Other", "1")]);
-    assert_eq!((reply.status(), reply.head.all("set-cookie")), (200, vec!["a=1", "b=2"]));
-    assert!(reply.field("x-internal").is_none());
+    let response = rig.get("/a/x", &[("Authorization", "Bearer x"), ("X-API-Key", "k"), ("X-Other", "1")]);
+    assert_eq!((response.status(), response.head.all("set-cookie")), (200, vec!["a=1", "b=2"]));
+    assert!(response.field("x-internal").is_none());
     let seen = &rig.upstream.requests()[0];
     assert!(seen.head.all("authorization").is_empty() && seen.head.all("x-api-key").is_empty());
     assert_eq!(seen.head.field("x-other"), Some("1"));
@@ -32,7 +32,7 @@ fn a_renewed_cookie_reaches_its_client_once() {
         assert_eq!(rig.get("/a/x", &[("Cookie", "want=200")]).head.all("set-cookie"), expected);
     }
     assert_eq!(rig.authorizer.request_count(), 2, "a verdict with a cookie for one client is not remembered");
-    rig.authorizer.set_answer(answer::status(204));
+    rig.authorizer.set_responder(responder::status(204));
     for _ in 0..2 {
         assert!(rig.get("/a/x", &[("Cookie", "want=200")]).head.all("set-cookie").is_empty());
     }
@@ -42,7 +42,7 @@ fn a_renewed_cookie_reaches_its_client_once() {
 /// 256 requests wait for one service; the requests of another do not wait with them.
 #[test]
 fn a_slow_authorizer_leaves_the_others_their_share() {
-    let (slow, quick) = (Upstream::start(answer::stall()), Upstream::start(judge));
+    let (slow, quick) = (Upstream::start(responder::stall()), Upstream::start(judge));
     let yaml = format!(
         "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nworkers: 1\nupstreams: {{slow: {{targets: ['{}']}}}}\n\
          auth: {{slow: {{forward: {{upstream: slow, timeout: 60s}}}}, quick: {{forward: {{url: '{}', timeout: 20s}}}}}}\nroutes:\n  \

@@ -57,7 +57,7 @@ fn a_credential_that_the_service_consumes_does_not_reach_the_upstream() {
 #[test]
 fn fields_of_the_response_are_added_as_their_actions_say() {
     let rig = rig(Authorizer::start(judge), COPY, "");
-    rig.upstream.set_answer(|conn, _| conn.respond(200, &[("X-Own", "1"), ("Set-Cookie", "own=1")], "hello"));
+    rig.upstream.set_responder(|conn, _| conn.respond(200, &[("X-Own", "1"), ("Set-Cookie", "own=1")], "hello"));
     let with = |append: Option<bool>, append_action: i32, name: &str| HeaderValueOption {
         append: append.map(|value| BoolValue { value }),
         append_action,
@@ -76,10 +76,10 @@ fn fields_of_the_response_are_added_as_their_actions_say() {
     ] {
         let shown = format!("{option:?}");
         respond(&rig, passes(|ok| ok.response_headers_to_add = vec![option, field("Set-Cookie", "sso=1")]));
-        let reply = rig.get(&[]);
-        assert_eq!((reply.status(), reply.text()), (200, "hello"));
-        assert_eq!((reply.head.all("x-own"), reply.head.all("x-new")), (own, new), "{shown}");
-        assert_eq!(reply.head.all("set-cookie"), ["own=1", "sso=1"]);
+        let response = rig.get(&[]);
+        assert_eq!((response.status(), response.text()), (200, "hello"));
+        assert_eq!((response.head.all("x-own"), response.head.all("x-new")), (own, new), "{shown}");
+        assert_eq!(response.head.all("set-cookie"), ["own=1", "sso=1"]);
     }
     // Nothing of it is left for the next request of the connection, nor for one that is refused.
     let mut client = rig.weir.connect();
@@ -107,8 +107,8 @@ fn a_cache_sees_the_changed_request_and_keeps_no_field_of_the_service() {
         }))
     });
     for (target, cookie) in [("/a/x?token=1", "s=1"), ("/a/x?token=2", "s=2"), ("/a/x", "s=3")] {
-        let reply = rig.weir.request("GET", target, &[("Cookie", cookie)], "");
-        assert_eq!((reply.status(), reply.head.all("x-seen")), (200, vec![cookie]), "{target}");
+        let response = rig.weir.request("GET", target, &[("Cookie", cookie)], "");
+        assert_eq!((response.status(), response.head.all("x-seen")), (200, vec![cookie]), "{target}");
     }
     assert_eq!(rig.upstream.request_count(), 1, "one response for all three");
 }

@@ -144,13 +144,14 @@ const POST: Request = ("POST", "/a/x", &[("Content-Type", "text/plain"), ("X-Oth
 const HEAD: Request = ("HEAD", "/a/x", &[("Cookie", "s=1")], "");
 const FORGED: Request = ("GET", "/a/x", &[("Remote-User", "root"), ("X-Many", "1"), ("X-Key", "k")], "");
 
-type Answer = Result<CheckResponse, Status>;
+type Responder = Result<CheckResponse, Status>;
 
 /// What the service says, by name, and the requests that it says it about.
-fn table() -> Vec<(&'static str, Vec<Request>, Answer)> {
+fn table() -> Vec<(&'static str, Vec<Request>, Responder)> {
     let requests = || vec![GET, POST, HEAD, FORGED];
-    let mut rows: Vec<(&'static str, Vec<Request>, Answer)> = Vec::new();
-    let mut row = |name: &'static str, requests: Vec<Request>, answer: Answer| rows.push((name, requests, answer));
+    let mut rows: Vec<(&'static str, Vec<Request>, Responder)> = Vec::new();
+    let mut row =
+        |name: &'static str, requests: Vec<Request>, response: Responder| rows.push((name, requests, response));
 
     row("ok without a word", requests(), Ok(CheckResponse { ok_response: None, ..ok(vec![]) }));
     row("ok with a user", requests(), Ok(ok(vec![field("Remote-User", "ali")])));
@@ -262,28 +263,28 @@ fn beside() -> Option<(Rig, Process, SocketAddr)> {
         return None;
     }
     let rig = rig(Authorizer::start(judge), COPY, "");
-    rig.upstream.set_answer(|conn, request| {
+    rig.upstream.set_responder(|conn, request| {
         let body = if request.head.method() == "HEAD" { "" } else { "hello" };
         conn.respond(200, &[("X-Own", "1"), ("Set-Cookie", "own=1")], body)
     });
-    let (envoy, theirs) = envoy(&program, rig.authorizer.address(), rig.upstream.socket_addr());
-    Some((rig, envoy, theirs))
+    let (envoy, other) = envoy(&program, rig.authorizer.address(), rig.upstream.socket_addr());
+    Some((rig, envoy, other))
 }
 
 #[test]
 fn envoy_and_weir_do_the_same_for_each_request() {
-    let Some((rig, _envoy, theirs)) = beside() else { return };
+    let Some((rig, _envoy, other)) = beside() else { return };
     let mut wrong = Vec::new();
     let mut count = 0;
-    for (name, requests, answer) in table() {
-        rig.authorizer.respond(move |_: &check::HttpRequest| answer.clone());
+    for (name, requests, response) in table() {
+        rig.authorizer.respond(move |_: &check::HttpRequest| response.clone());
         for request in requests {
-            let mut theirs = send(theirs, &rig.upstream, request);
-            let mut ours = send(rig.weir.addr(), &rig.upstream, request);
-            level(request, &mut theirs, &mut ours);
+            let mut other = send(other, &rig.upstream, request);
+            let mut own = send(rig.weir.addr(), &rig.upstream, request);
+            level(request, &mut other, &mut own);
             count += 1;
-            if theirs != ours {
-                wrong.push(format!("{name}: {} {}\n  envoy: {theirs:?}\n  weir:  {ours:?}", request.0, request.1));
+            if other != own {
+                wrong.push(format!("{name}: {} {}\n  envoy: {other:?}\n  weir:  {own:?}", request.0, request.1));
             }
         }
     }
@@ -292,17 +293,17 @@ fn envoy_and_weir_do_the_same_for_each_request() {
 }
 
 /// What differs on purpose.
-fn level(request: Request, theirs: &mut Outcome, ours: &mut Outcome) {
+fn level(request: Request, other: &mut Outcome, own: &mut Outcome) {
     // A failure: Weir explains it in a problem document and says when to come again.
     let is_failure = |outcome: &Outcome| outcome.status == 503 && outcome.upstream.is_none();
-    if is_failure(theirs) && is_failure(ours) && ours.fields == [("retry-after", vec!["1".to_owned()])] {
-        for outcome in [&mut *theirs, ours] {
+    if is_failure(other) && is_failure(own) && own.fields == [("retry-after", vec!["1".to_owned()])] {
+        for outcome in [&mut *other, own] {
             outcome.body.clear();
             outcome.fields.clear();
         }
     }
     // Envoy writes parameters in alphabetical order as soon as one is set.
-    for forwarded in [&mut *theirs, ours].into_iter().filter_map(|outcome| outcome.upstream.as_mut()) {
+    for forwarded in [&mut *other, own].into_iter().filter_map(|outcome| outcome.upstream.as_mut()) {
         if let Some((path, query)) = forwarded.target.split_once('?') {
             let mut parameters: Vec<&str> = query.split('&').collect();
             parameters.sort_unstable();
@@ -310,12 +311,12 @@ fn level(request: Request, theirs: &mut Outcome, ours: &mut Outcome) {
         }
     }
     // Two lines of one name, or one with both values: RFC 9110, section 5.3.
-    for forwarded in [&mut *theirs, ours].into_iter().filter_map(|outcome| outcome.upstream.as_mut()) {
+    for forwarded in [&mut *other, own].into_iter().filter_map(|outcome| outcome.upstream.as_mut()) {
         forwarded.fields.iter_mut().for_each(|(_, values)| *values = vec![values.join(",")]);
     }
     // Fields that the service may write do not pass from clients in Weir; in Envoy they do where it writes none.
     if request == FORGED
-        && let Some(forwarded) = theirs.upstream.as_mut()
+        && let Some(forwarded) = other.upstream.as_mut()
     {
         let is_forged = |name: &str, values: &[String]| {
             request.2.iter().any(|(forged, value)| forged.eq_ignore_ascii_case(name) && values == [*value])
@@ -327,7 +328,7 @@ fn level(request: Request, theirs: &mut Outcome, ours: &mut Outcome) {
 /// Envoy appends only to a field that is there, and drops it otherwise; Weir writes it.
 #[test]
 fn what_differs_from_envoy_on_purpose_still_does() {
-    let Some((rig, _envoy, theirs)) = beside() else { return };
+    let Some((rig, _envoy, other)) = beside() else { return };
     rig.authorizer.respond(|_| Ok(ok(vec![with(Some(true), 0, "X-Many", "a")])));
     let many = |gateway| {
         let outcome = send(gateway, &rig.upstream, GET);
@@ -335,14 +336,14 @@ fn what_differs_from_envoy_on_purpose_still_does() {
         let fields = outcome.upstream.unwrap().fields;
         fields.into_iter().find(|(name, _)| *name == "x-many").map(|(_, values)| values).unwrap_or_default()
     };
-    assert_eq!((many(theirs), many(rig.weir.addr())), (vec![], vec!["a".to_owned()]));
+    assert_eq!((many(other), many(rig.weir.addr())), (vec![], vec!["a".to_owned()]));
     // In a denial nothing is appended either.
     let cookies = vec![field("Set-Cookie", "a=1"), with(Some(true), 0, "Set-Cookie", "b=2")];
     rig.authorizer.respond(move |_| Ok(denied(401, cookies.clone(), "no")));
     let told = |gateway| send(gateway, &rig.upstream, GET).fields;
-    assert_eq!(told(theirs), [("set-cookie", vec!["a=1".to_owned()])]);
+    assert_eq!(told(other), [("set-cookie", vec!["a=1".to_owned()])]);
     assert_eq!(told(rig.weir.addr()), [("set-cookie", vec!["a=1".to_owned(), "b=2".to_owned()])]);
     // A message that says both: Envoy goes by its status.
     rig.authorizer.respond(|_| Ok(failed(0, 503)));
-    assert_eq!((send(theirs, &rig.upstream, GET).status, send(rig.weir.addr(), &rig.upstream, GET).status), (200, 503));
+    assert_eq!((send(other, &rig.upstream, GET).status, send(rig.weir.addr(), &rig.upstream, GET).status), (200, 503));
 }

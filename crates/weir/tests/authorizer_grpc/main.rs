@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use check::{Authorizer, CheckResponse, denied, field, ok};
-use testkit::{DEADLINE, Message, RawClient, Upstream, Weir, answer, wait};
+use testkit::{DEADLINE, Message, RawClient, Upstream, Weir, responder, wait};
 use tonic::{Code, Status};
 
 struct Rig {
@@ -20,7 +20,7 @@ struct Rig {
 
 /// `opa` is the authorizer; `more` are its further keys, `rest` further sections.
 fn rig(authorizer: Authorizer, more: &str, rest: &str) -> Rig {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let yaml = format!(
         "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nworkers: 1\naccess_log: {{path: stdout}}\nupstreams: {{u: {{targets: ['{}']}}}}\n\
          auth: {{opa: {{ext_authz: {{url: 'grpc://{}'{more}}}}}}}\n{rest}routes:\n  \
@@ -52,9 +52,9 @@ impl Rig {
     /// The log's reason for a request that this response is a failure for.
     fn failure(&self, response: CheckResponse) -> String {
         self.authorizer.respond(move |_| Ok(response.clone()));
-        let reply = self.get(&[]);
-        assert_eq!(reply.status(), 503);
-        let id = reply.field("x-request-id").unwrap();
+        let got = self.get(&[]);
+        assert_eq!(got.status(), 503);
+        let id = got.field("x-request-id").unwrap();
         self.weir.wait_for_line("the access log", |line| {
             let (_, rest) = line.split_once(id)?.1.split_once("\"auth_detail\":\"")?;
             Some(rest.split_once('"')?.0.to_owned())
@@ -96,15 +96,15 @@ fn the_service_sees_the_request_and_its_fields_reach_the_upstream() {
         ("grpc-timeout", "1n"),
     ];
     assert_eq!(rig.weir.request("POST", "/a/b%20c?d=e", &forged, "body").status(), 200);
-    let asked = rig.authorizer.seen().pop().unwrap();
-    let http = &asked.http;
+    let requested = rig.authorizer.seen().pop().unwrap();
+    let http = &requested.http;
     assert_eq!((&*http.method, &*http.path, &*http.host), ("POST", "/a/b%20c?d=e", "test"));
     assert_eq!((&*http.scheme, http.size, &*http.protocol), ("http", 4, "HTTP/1.1"));
     assert_eq!((http.headers.len(), &*http.headers["cookie"]), (2, "want=200"));
     assert_eq!(http.headers["authorization"], "Basic eDp5");
     assert!(!http.id.is_empty());
-    assert_eq!(asked.address, "127.0.0.1");
-    assert!(asked.timeout.is_some_and(|timeout| timeout.ends_with(['n', 'u', 'm'])), "what is left of `timeout`");
+    assert_eq!(requested.address, "127.0.0.1");
+    assert!(requested.timeout.is_some_and(|timeout| timeout.ends_with(['n', 'u', 'm'])), "what is left of `timeout`");
     let seen = &rig.upstream.requests()[0];
     assert_eq!((seen.head.all("remote-user"), seen.body.as_slice()), (vec!["ali"], &b"body"[..]));
     for name in ["remote_user", "x-internal", "remote-tier"] {
@@ -124,20 +124,20 @@ fn verdicts_are_those_of_the_form_over_http() {
         for (method, body) in [("GET", ""), ("POST", "abc"), ("HEAD", ""), ("DELETE", "")] {
             let mut client = RawClient::connect(rig.weir.addr());
             client.request(method, "/a/x?y=z", &[("Host", "a"), ("Cookie", &format!("want={status}"))], body);
-            let reply = client.read_response_to(method);
+            let got = client.read_response_to(method);
             let expected = if (201..300).contains(&status) { 403 } else { status };
-            assert_eq!(reply.status(), expected, "{status} {method}");
+            assert_eq!(got.status(), expected, "{status} {method}");
             if expected == 200 {
                 continue;
             }
-            assert_eq!(reply.field("location"), Some("https://login.example/?rd=1"));
-            assert_eq!(reply.head.all("set-cookie"), ["a=1"]);
-            assert_eq!(reply.field("www-authenticate"), Some("Cookie realm=\"sso\""));
-            assert_eq!(reply.field("content-type"), Some("text/html"));
-            assert_eq!(reply.field("x-told"), Some("to the client"), "every field of a denial is for the client");
-            assert!(reply.field("grpc-status").is_none() && reply.head.all("content-length").len() <= 1);
+            assert_eq!(got.field("location"), Some("https://login.example/?rd=1"));
+            assert_eq!(got.head.all("set-cookie"), ["a=1"]);
+            assert_eq!(got.field("www-authenticate"), Some("Cookie realm=\"sso\""));
+            assert_eq!(got.field("content-type"), Some("text/html"));
+            assert_eq!(got.field("x-told"), Some("to the client"), "every field of a denial is for the client");
+            assert!(got.field("grpc-status").is_none() && got.head.all("content-length").len() <= 1);
             let text = if method == "HEAD" || expected == 304 { "" } else { "<p>who are you?</p>" };
-            assert_eq!(reply.text(), text, "{status} {method}");
+            assert_eq!(got.text(), text, "{status} {method}");
         }
     }
     assert_eq!(rig.upstream.request_count(), 4, "nothing that was denied");
@@ -235,9 +235,9 @@ fn a_denial_that_cannot_be_sent_as_it_is_lets_nobody_pass() {
     ] {
         let shown = format!("{:.120}", format!("{response:?}"));
         open.authorizer.respond(move |_| Ok(response.clone()));
-        let reply = open.get(&[]);
-        assert_eq!(reply.status(), status, "{shown}");
-        assert!(reply.head.all("x-admin").is_empty() && reply.head.all("location").is_empty(), "{shown}");
+        let got = open.get(&[]);
+        assert_eq!(got.status(), status, "{shown}");
+        assert!(got.head.all("x-admin").is_empty() && got.head.all("location").is_empty(), "{shown}");
     }
     assert_eq!(open.upstream.request_count(), 0);
 }
@@ -245,8 +245,8 @@ fn a_denial_that_cannot_be_sent_as_it_is_lets_nobody_pass() {
 /// Servers that are not what the file says.
 #[test]
 fn a_server_without_grpc_gives_no_verdict() {
-    let upstream = Upstream::start(answer::ok("hello"));
-    let http1 = Upstream::start(answer::ok("OK"));
+    let upstream = Upstream::start(responder::ok("hello"));
+    let http1 = Upstream::start(responder::ok("OK"));
     let yaml = |url: &str| {
         format!(
             "listen: 127.0.0.1:0\nupstreams: {{u: {{targets: ['{}']}}}}\n\
@@ -273,8 +273,8 @@ fn a_slow_service_costs_the_timeout_and_a_client_that_leaves_ends_the_call() {
     drop(client);
     wait::until(DEADLINE, "it was cancelled", || rig.authorizer.cancelled() == 1);
     let began = Instant::now();
-    let reply = rig.get(&[]);
-    assert_eq!((reply.status(), reply.field("retry-after").is_some()), (503, true));
+    let got = rig.get(&[]);
+    assert_eq!((got.status(), got.field("retry-after").is_some()), (503, true));
     assert!(began.elapsed() >= Duration::from_secs(3));
     assert_eq!(rig.weir.request("GET", "/open/x", &[], "").status(), 200);
     wait::until(DEADLINE, "the second one was cancelled too", || rig.authorizer.cancelled() == 2);

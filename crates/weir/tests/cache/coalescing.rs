@@ -4,38 +4,38 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use testkit::{Gate, RawClient, Upstream, answer, wait};
+use testkit::{Gate, RawClient, Upstream, responder, wait};
 
 use crate::{DEADLINE, count, gateway, gateway_with, x_cache};
 
 const TTL: &str = "{mode: ttl, ttl: 300s}";
 
 /// Clients that have sent the same request and wait.
-fn asking(weir: &testkit::Weir, many: usize, target: &str, fields: &[(&str, &str)]) -> Vec<RawClient> {
-    let ask = |_| {
+fn requesting(weir: &testkit::Weir, many: usize, target: &str, fields: &[(&str, &str)]) -> Vec<RawClient> {
+    let get = |_| {
         let mut client = weir.connect();
         client.set_deadline(DEADLINE);
         client.request("GET", target, fields, "");
         client
     };
-    (0..many).map(ask).collect()
+    (0..many).map(get).collect()
 }
 
 #[test]
-fn a_thousand_misses_are_one_fetch_and_all_answers_are_equal() {
+fn a_thousand_misses_are_one_fetch_and_all_responses_are_equal() {
     let gate = Gate::new();
     let body: Arc<Vec<u8>> = Arc::new((0..100_000u32).flat_map(u32::to_be_bytes).collect());
-    let origin = Upstream::start(answer::gated(&gate, answer::ok((*body).clone())));
+    let origin = Upstream::start(responder::gated(&gate, responder::ok((*body).clone())));
     let weir = gateway(&origin, TTL);
-    let clients = asking(&weir, 1000, "/same", &[]);
+    let clients = requesting(&weir, 1000, "/same", &[]);
     origin.wait_for_requests(1);
     gate.open();
     let readers = clients.into_iter().map(|mut client| {
         let body = body.clone();
         thread::spawn(move || {
-            let reply = client.read_response();
-            assert_eq!(reply.status(), 200);
-            assert!(reply.body == *body, "{} bytes", reply.body.len());
+            let response = client.read_response();
+            assert_eq!(response.status(), 200);
+            assert!(response.body == *body, "{} bytes", response.body.len());
         })
     });
     readers.collect::<Vec<_>>().into_iter().for_each(|reader| reader.join().unwrap());
@@ -46,13 +46,13 @@ fn a_thousand_misses_are_one_fetch_and_all_answers_are_equal() {
 #[test]
 fn those_who_wait_get_each_piece_as_it_comes() {
     let gate = Gate::new();
-    let origin = Upstream::start(answer::sse(["one", "two", "three"], &gate));
+    let origin = Upstream::start(responder::sse(["one", "two", "three"], &gate));
     let weir = gateway(&origin, TTL);
-    let mut clients = asking(&weir, 1, "/events", &[]);
+    let mut clients = requesting(&weir, 1, "/events", &[]);
     gate.release();
     origin.wait_for_requests(1);
     assert_eq!(clients[0].read_head().status(), 200);
-    clients.extend(asking(&weir, 3, "/events", &[]));
+    clients.extend(requesting(&weir, 3, "/events", &[]));
     for (index, expected) in ["one", "two", "three"].into_iter().enumerate() {
         if index > 0 {
             gate.release();
@@ -73,11 +73,11 @@ fn those_who_wait_get_each_piece_as_it_comes() {
 }
 
 #[test]
-fn an_origin_killed_half_way_lets_no_truncated_answer_pass_for_whole() {
+fn an_origin_killed_half_way_lets_no_truncated_response_pass_for_whole() {
     let gate = Gate::new();
     let half = {
         let gate = gate.clone();
-        move |chunked: bool| -> answer::Answer {
+        move |chunked: bool| -> responder::Responder {
             let gate = gate.clone();
             Box::new(move |conn, _| {
                 if chunked {
@@ -91,9 +91,9 @@ fn an_origin_killed_half_way_lets_no_truncated_answer_pass_for_whole() {
         }
     };
     for chunked in [false, true] {
-        let origin = Upstream::start(answer::in_turn([half(chunked), answer::ok("whole")]));
+        let origin = Upstream::start(responder::in_order([half(chunked), responder::ok("whole")]));
         let weir = gateway(&origin, TTL);
-        let mut clients = asking(&weir, 8, "/", &[]);
+        let mut clients = requesting(&weir, 8, "/", &[]);
         for client in &mut clients {
             assert_eq!(client.read_head().status(), 200);
         }
@@ -112,11 +112,12 @@ fn an_origin_killed_half_way_lets_no_truncated_answer_pass_for_whole() {
 #[test]
 fn a_leader_that_fails_before_its_head_hands_over() {
     let gate = Gate::new();
-    let origin = Upstream::start(answer::in_turn([answer::gated(&gate, answer::close()), answer::ok("whole")]));
+    let origin =
+        Upstream::start(responder::in_order([responder::gated(&gate, responder::close()), responder::ok("whole")]));
     let weir = gateway(&origin, TTL);
-    let mut leader = asking(&weir, 1, "/", &[]).remove(0);
+    let mut leader = requesting(&weir, 1, "/", &[]).remove(0);
     origin.wait_for_requests(1);
-    let followers = asking(&weir, 8, "/", &[]);
+    let followers = requesting(&weir, 8, "/", &[]);
     wait_for_followers(&weir, 8);
     gate.open();
     // Its connection was fresh, so that nobody knows whether the origin has acted on it.
@@ -139,9 +140,9 @@ fn a_fetch_goes_on_for_others_when_its_client_goes_away() {
         })
     };
     let weir = gateway(&origin, TTL);
-    let mut leader = asking(&weir, 1, "/", &[]).remove(0);
+    let mut leader = requesting(&weir, 1, "/", &[]).remove(0);
     assert_eq!(leader.read_head().status(), 200);
-    let mut followers = asking(&weir, 4, "/", &[]);
+    let mut followers = requesting(&weir, 4, "/", &[]);
     for client in &mut followers {
         assert_eq!(client.read_head().status(), 200);
     }
@@ -157,11 +158,11 @@ fn a_fetch_goes_on_for_others_when_its_client_goes_away() {
 #[test]
 fn a_client_that_goes_away_before_the_head_leaves_the_fetch_to_another() {
     let gate = Gate::new();
-    let origin = Upstream::start(answer::gated(&gate, answer::ok("whole")));
+    let origin = Upstream::start(responder::gated(&gate, responder::ok("whole")));
     let weir = gateway(&origin, TTL);
-    let leader = asking(&weir, 1, "/", &[]).remove(0);
+    let leader = requesting(&weir, 1, "/", &[]).remove(0);
     origin.wait_for_requests(1);
-    let followers = asking(&weir, 4, "/", &[]);
+    let followers = requesting(&weir, 4, "/", &[]);
     wait_for_followers(&weir, 4);
     leader.reset();
     gate.open();
@@ -178,21 +179,21 @@ fn a_fetch_that_nobody_waits_for_ends_with_its_client() {
         conn.stall()
     });
     let weir = gateway(&origin, TTL);
-    let mut client = asking(&weir, 1, "/", &[]).remove(0);
+    let mut client = requesting(&weir, 1, "/", &[]).remove(0);
     assert_eq!(client.read_head().status(), 200);
     client.reset();
     wait::until(DEADLINE, "the upstream connection to close", || origin.open() == 0);
 }
 
 #[test]
-fn what_cannot_be_shared_is_asked_for_by_each_and_then_nobody_waits() {
+fn what_cannot_be_shared_is_fetched_by_each_and_then_nobody_waits() {
     let gate = Gate::new();
-    let private: answer::Answer = Box::new(|conn, _| conn.respond(200, &[("Cache-Control", "private")], "mine"));
-    let origin = Upstream::start(answer::gated(&gate, private));
+    let private: responder::Responder = Box::new(|conn, _| conn.respond(200, &[("Cache-Control", "private")], "mine"));
+    let origin = Upstream::start(responder::gated(&gate, private));
     let weir = gateway(&origin, TTL);
-    let mut clients = asking(&weir, 1, "/", &[]);
+    let mut clients = requesting(&weir, 1, "/", &[]);
     origin.wait_for_requests(1);
-    clients.extend(asking(&weir, 5, "/", &[]));
+    clients.extend(requesting(&weir, 5, "/", &[]));
     wait_for_followers(&weir, 5);
     assert_eq!(origin.request_count(), 1);
     gate.release();
@@ -223,9 +224,9 @@ fn a_refusal_of_one_client_ends_no_sharing() {
         let refused = weir.request("GET", &path, &[("X-Want", status)], "");
         assert_eq!(refused.status().to_string(), status);
         let before = origin.request_count();
-        let mut clients = asking(&weir, 1, &path, &[]);
+        let mut clients = requesting(&weir, 1, &path, &[]);
         origin.wait_for_requests(before + 1);
-        clients.extend(asking(&weir, 5, &path, &[]));
+        clients.extend(requesting(&weir, 5, &path, &[]));
         wait_for_followers(&weir, 5);
         gate.release();
         for mut client in clients {
@@ -236,12 +237,12 @@ fn a_refusal_of_one_client_ends_no_sharing() {
 }
 
 #[test]
-fn who_asks_after_a_change_does_not_wait_for_a_fetch_that_began_before_it() {
+fn requests_after_a_change_do_not_wait_for_a_fetch_that_began_before_it() {
     let gate = Gate::new();
-    let old = answer::gated(&gate, answer::ok("old"));
-    let origin = Upstream::start(answer::in_turn([old, answer::ok("changed"), answer::ok("new")]));
+    let old = responder::gated(&gate, responder::ok("old"));
+    let origin = Upstream::start(responder::in_order([old, responder::ok("changed"), responder::ok("new")]));
     let weir = gateway(&origin, TTL);
-    let mut early = asking(&weir, 1, "/", &[]).remove(0);
+    let mut early = requesting(&weir, 1, "/", &[]).remove(0);
     origin.wait_for_requests(1);
     assert_eq!(weir.request("PUT", "/", &[], "new").text(), "changed");
     assert_eq!(weir.get("/").text(), "new");
@@ -253,16 +254,16 @@ fn who_asks_after_a_change_does_not_wait_for_a_fetch_that_began_before_it() {
 #[test]
 fn partitions_never_share_a_fetch() {
     let gate = Gate::new();
-    let echo: answer::Answer = Box::new(|conn, request| {
+    let echo: responder::Responder = Box::new(|conn, request| {
         let tenant = request.head.field("authorization").unwrap_or("nobody").to_owned();
         conn.respond(200, &[], tenant)
     });
-    let origin = Upstream::start(answer::gated(&gate, echo));
+    let origin = Upstream::start(responder::gated(&gate, echo));
     let weir = gateway_with(&origin, "{mode: ttl, partition_by: ['header:Authorization']}", "", "");
     let tenants: Vec<String> = (0..10).map(|tenant| format!("Bearer {tenant}")).collect();
     let mut clients: Vec<(String, RawClient)> = Vec::new();
     for tenant in tenants.iter().chain(&tenants) {
-        let client = asking(&weir, 1, "/", &[("Authorization", tenant)]).remove(0);
+        let client = requesting(&weir, 1, "/", &[("Authorization", tenant)]).remove(0);
         clients.push((tenant.clone(), client));
     }
     origin.wait_for_requests(10);
@@ -276,10 +277,10 @@ fn partitions_never_share_a_fetch() {
 #[test]
 fn a_slow_client_holds_up_nobody() {
     let body = vec![b'x'; 900_000];
-    let origin = Upstream::start(answer::ok(body.clone()));
+    let origin = Upstream::start(responder::ok(body.clone()));
     let weir = gateway(&origin, TTL);
     // Sends a request, and reads nothing: more than the sockets hold waits for it.
-    let slow = asking(&weir, 1, "/", &[]).remove(0);
+    let slow = requesting(&weir, 1, "/", &[]).remove(0);
     origin.wait_for_requests(1);
     for _ in 0..3 {
         assert!(weir.get("/").body == body);
@@ -289,7 +290,7 @@ fn a_slow_client_holds_up_nobody() {
 }
 
 #[test]
-fn an_answer_too_large_to_keep_still_reaches_all_who_waited_for_it_whole() {
+fn a_response_too_large_to_keep_still_reaches_all_who_waited_for_it_whole() {
     let gate = Gate::new();
     let origin = {
         let gate = gate.clone();
@@ -303,9 +304,9 @@ fn an_answer_too_large_to_keep_still_reaches_all_who_waited_for_it_whole() {
         })
     };
     let weir = gateway(&origin, "{mode: ttl, max_body: 64KiB}");
-    let mut clients = asking(&weir, 1, "/", &[]);
+    let mut clients = requesting(&weir, 1, "/", &[]);
     assert_eq!(clients[0].read_head().status(), 200);
-    let mut others = asking(&weir, 5, "/", &[]);
+    let mut others = requesting(&weir, 5, "/", &[]);
     for client in &mut others {
         assert_eq!(client.read_head().status(), 200);
     }
@@ -338,9 +339,9 @@ fn a_client_that_does_not_read_a_body_too_large_to_store_does_not_stop_the_other
             })
         };
         let weir = gateway(&origin, "{mode: ttl, max_body: 64KiB}");
-        let mut leader = asking(&weir, 1, "/", &[]).remove(0);
+        let mut leader = requesting(&weir, 1, "/", &[]).remove(0);
         assert_eq!(leader.read_head().status(), 200);
-        let mut follower = asking(&weir, 1, "/", &[]).remove(0);
+        let mut follower = requesting(&weir, 1, "/", &[]).remove(0);
         assert_eq!(follower.read_head().status(), 200);
         let (mut slow, mut fast) = if slow_leads { (leader, follower) } else { (follower, leader) };
         gate.open();
@@ -369,9 +370,9 @@ fn a_body_in_single_bytes_reaches_all_and_is_stored() {
     };
     let expected: Vec<u8> = (0..5_000_usize).map(|number| b'a' + (number % 26) as u8).collect();
     let weir = gateway(&origin, TTL);
-    let mut clients = asking(&weir, 1, "/", &[]);
+    let mut clients = requesting(&weir, 1, "/", &[]);
     assert_eq!(clients[0].read_head().status(), 200);
-    clients.extend(asking(&weir, 3, "/", &[]));
+    clients.extend(requesting(&weir, 3, "/", &[]));
     for client in &mut clients[1..] {
         assert_eq!(client.read_head().status(), 200);
     }
@@ -402,13 +403,13 @@ fn an_error_of_the_origin_is_not_fetched_by_each_who_waits() {
         let weir = one_worker(&origin, "none");
         for wave in 1..=2 {
             let before = origin.request_count();
-            let mut leader = asking(&weir, 1, "/", &[]).remove(0);
+            let mut leader = requesting(&weir, 1, "/", &[]).remove(0);
             if recovers && wave == 2 {
                 assert_eq!(leader.read_response().status(), 200);
                 continue;
             }
             origin.wait_for_requests(before + 1);
-            let followers = asking(&weir, 100, "/", &[]);
+            let followers = requesting(&weir, 100, "/", &[]);
             wait_for_followers(&weir, 100);
             gate.release();
             assert_eq!(leader.read_response().status(), status);
@@ -445,14 +446,14 @@ fn one_worker(origin: &Upstream, total: &str) -> testkit::Weir {
 }
 
 #[test]
-fn who_waited_for_several_fetches_in_vain_asks_for_himself() {
+fn a_waiter_of_several_failed_fetches_fetches_itself() {
     let gate = Gate::new();
-    let origin = Upstream::start(answer::gated(&gate, answer::ok("whole")));
+    let origin = Upstream::start(responder::gated(&gate, responder::ok("whole")));
     let weir = one_worker(&origin, "none");
-    let mut clients = asking(&weir, 1, "/", &[]);
+    let mut clients = requesting(&weir, 1, "/", &[]);
     origin.wait_for_requests(1);
     for number in 1..=5 {
-        clients.extend(asking(&weir, 1, "/", &[]));
+        clients.extend(requesting(&weir, 1, "/", &[]));
         wait_for_followers(&weir, number);
     }
     for round in 1..=3 {
@@ -470,22 +471,22 @@ fn who_waited_for_several_fetches_in_vain_asks_for_himself() {
 }
 
 #[test]
-fn who_waits_is_no_more_patient_than_who_asks() {
-    let origin = Upstream::start(answer::stall());
+fn a_waiter_has_the_timeout_of_a_request() {
+    let origin = Upstream::start(responder::stall());
     let weir = one_worker(&origin, "1s");
-    let ask = |name: &str| asking(&weir, 1, "/", &[("User-Agent", name)]).remove(0);
-    let first = ask("first");
+    let get = |name: &str| requesting(&weir, 1, "/", &[("User-Agent", name)]).remove(0);
+    let first = get("first");
     origin.wait_for_requests(1);
     // This one keeps a place in front for the one that comes late.
-    let place = ask("place");
+    let place = get("place");
     wait_for_followers(&weir, 1);
-    let mut waiting = ask("waiting");
+    let mut waiting = get("waiting");
     wait_for_followers(&weir, 2);
     place.reset();
     wait_for_followers(&weir, 1);
     let since = Instant::now();
     wait::until(DEADLINE, "time that deadlines can tell apart", || since.elapsed() > Duration::from_millis(100));
-    let mut late = ask("late");
+    let mut late = get("late");
     wait_for_followers(&weir, 2);
     first.reset();
     origin.wait_for_requests(2);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use testkit::http::Message;
-use testkit::{Gate, RawClient, Upstream, answer, wait};
+use testkit::{Gate, RawClient, Upstream, responder, wait};
 
 use crate::coalescing::wait_for_followers;
 use crate::{DEADLINE, count, gateway};
@@ -88,7 +88,7 @@ fn a_public_response_that_expires_is_fetched_once_for_all_clients() {
 #[test]
 fn a_condition_of_the_first_client_is_not_sent_for_all() {
     let gate = Gate::new();
-    let origin = Upstream::start(answer::gated(
+    let origin = Upstream::start(responder::gated(
         &gate,
         Box::new(|conn, request| match request.head.field("if-none-match") {
             Some(_) => conn.respond(304, &[("ETag", "\"v1\"")], ""),
@@ -114,7 +114,7 @@ fn what_is_not_public_reaches_no_one_else() {
     for control in ["private, max-age=100", "max-age=100", "no-store", ""] {
         for leader in 0..4 {
             let gate = Gate::new();
-            let origin = Upstream::start(answer::gated(
+            let origin = Upstream::start(responder::gated(
                 &gate,
                 Box::new(move |conn, request| {
                     let who = request.head.field("x-who").unwrap_or("nobody").to_owned();
@@ -229,7 +229,7 @@ fn a_client_cannot_evict_by_what_concerns_it_alone() {
 #[test]
 fn a_fallback_neither_evicts_nor_separates() {
     let gate = Gate::new();
-    let fallback = Upstream::start(answer::gated(&gate, answer::ok("fallback")));
+    let fallback = Upstream::start(responder::gated(&gate, responder::ok("fallback")));
     let is_down = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let down = is_down.clone();
     let origin = Upstream::start(move |conn, _| match down.load(Ordering::SeqCst) {

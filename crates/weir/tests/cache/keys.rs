@@ -13,13 +13,13 @@ fn echoing(names: &'static [&'static str], vary: &'static str) -> Upstream {
     })
 }
 
-fn ask(weir: &Weir, target: &str, fields: &[(&str, &str)]) -> (String, Option<String>) {
-    let reply = weir.request("GET", target, fields, "");
-    (reply.text().to_owned(), x_cache(&reply).map(str::to_owned))
+fn get(weir: &Weir, target: &str, fields: &[(&str, &str)]) -> (String, Option<String>) {
+    let response = weir.request("GET", target, fields, "");
+    (response.text().to_owned(), x_cache(&response).map(str::to_owned))
 }
 
 #[test]
-fn variants_are_kept_apart_and_found_again() {
+fn variants_are_stored_separately_and_found_again() {
     for mode in ["{mode: ttl}", "{mode: http}"] {
         let origin = echoing(&["accept-language", "x-flavour"], "Accept-Language, X-Flavour");
         let weir = gateway(&origin, mode);
@@ -30,10 +30,10 @@ fn variants_are_kept_apart_and_found_again() {
             &[("Accept-Language", "en"), ("X-Flavour", "mint")],
             &[("X-Flavour", "mint")],
         ];
-        let first: Vec<String> = requests.iter().map(|fields| ask(&weir, "/", fields).0).collect();
+        let first: Vec<String> = requests.iter().map(|fields| get(&weir, "/", fields).0).collect();
         assert_eq!(origin.request_count(), 5);
         for (fields, body) in requests.iter().zip(&first) {
-            assert_eq!(ask(&weir, "/", fields), (body.clone(), Some("HIT".to_owned())), "{fields:?}");
+            assert_eq!(get(&weir, "/", fields), (body.clone(), Some("HIT".to_owned())), "{fields:?}");
         }
         assert_eq!(origin.request_count(), 5);
         assert!(first[3].ends_with("en mint") && first[4].ends_with("- mint"));
@@ -41,20 +41,20 @@ fn variants_are_kept_apart_and_found_again() {
 }
 
 #[test]
-fn what_an_origin_begins_to_vary_on_later_is_kept_apart_too() {
+fn what_an_origin_begins_to_vary_on_later_is_in_the_key_too() {
     let origin = echoing(&["x-a"], "");
     let weir = gateway(&origin, "{mode: ttl, ttl: 1ms}");
-    ask(&weir, "/", &[("X-A", "1")]);
-    origin.set_answer(|conn, request| {
+    get(&weir, "/", &[("X-A", "1")]);
+    origin.set_responder(|conn, request| {
         let value = request.head.field("x-a").unwrap_or("-").to_owned();
         conn.respond(200, &[("Vary", "X-A")], value)
     });
-    testkit::wait::until(crate::DEADLINE, "the first to age", || ask(&weir, "/", &[("X-A", "1")]).0 == "1");
-    assert_eq!(ask(&weir, "/", &[("X-A", "2")]).0, "2");
+    testkit::wait::until(crate::DEADLINE, "the first to age", || get(&weir, "/", &[("X-A", "1")]).0 == "1");
+    assert_eq!(get(&weir, "/", &[("X-A", "2")]).0, "2");
 }
 
 #[test]
-fn an_answer_too_large_to_keep_leaves_the_other_variants_where_they_are() {
+fn a_response_too_large_to_keep_leaves_the_other_variants_where_they_are() {
     let origin = Upstream::start(|conn, request| match request.head.field("x-v") {
         Some("large") => {
             conn.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
@@ -68,12 +68,12 @@ fn an_answer_too_large_to_keep_leaves_the_other_variants_where_they_are() {
         weir.request("GET", "/", &[("X-V", value)], "");
     }
     for value in ["a", "b"] {
-        assert_eq!(ask(&weir, "/", &[("X-V", value)]), (value.to_owned(), Some("HIT".to_owned())));
+        assert_eq!(get(&weir, "/", &[("X-V", value)]), (value.to_owned(), Some("HIT".to_owned())));
     }
 }
 
 #[test]
-fn hosts_paths_and_queries_are_kept_apart() {
+fn hosts_paths_and_queries_are_in_the_key() {
     let origin = Upstream::start(|conn, request| {
         let body = format!("{} {}", request.head.field("host").unwrap_or("-"), request.head.target());
         conn.respond(200, &[], body)
@@ -82,14 +82,14 @@ fn hosts_paths_and_queries_are_kept_apart() {
     for host in ["a", "b", "a:81"] {
         for target in ["/", "/x", "/x?", "/x?a", "/x?a=1", "/x?b=1&a=1", "/x?a=1&b=1", "/X"] {
             for expected in ["MISS", "HIT"] {
-                let (body, state) = ask(&weir, target, &[("Host", host)]);
+                let (body, state) = get(&weir, target, &[("Host", host)]);
                 assert_eq!((&*body, state.as_deref()), (&*format!("{host} {target}"), Some(expected)));
             }
         }
     }
     // One path, written in other ways.
     for target in ["/y/../x", "/%78"] {
-        assert_eq!(ask(&weir, target, &[("Host", "a")]).1.as_deref(), Some("HIT"), "{target}");
+        assert_eq!(get(&weir, target, &[("Host", "a")]).1.as_deref(), Some("HIT"), "{target}");
     }
 }
 
@@ -107,7 +107,7 @@ fn a_host_in_another_form_has_responses_of_its_own_that_go_with_the_others() {
     let weir = gateway(&origin, "{mode: http}");
     for invalidating in FORMS {
         let get = |host: &str| {
-            let (body, state) = ask(&weir, "/", &[("Host", host)]);
+            let (body, state) = get(&weir, "/", &[("Host", host)]);
             assert_eq!(body, format!("https://{host}/"), "{invalidating}");
             state
         };
@@ -130,17 +130,17 @@ fn the_scheme_is_the_clients_and_is_believed_of_trusted_proxies_alone() {
             conn.respond(200, &[], proto)
         });
         let weir = gateway_with(&origin, "{mode: ttl}", &format!("trusted_proxies: {trusted}"), "");
-        let (first, _) = ask(&weir, "/", &[("X-Forwarded-Proto", "https")]);
-        let (second, state) = ask(&weir, "/", &[("X-Forwarded-Proto", "http")]);
+        let (first, _) = get(&weir, "/", &[("X-Forwarded-Proto", "https")]);
+        let (second, state) = get(&weir, "/", &[("X-Forwarded-Proto", "http")]);
         assert_eq!((first == second, state.as_deref() == Some("HIT")), (shared, shared), "{trusted}");
         // What an origin makes of the host that a trusted proxy names is separated as well.
-        let (_, state) = ask(&weir, "/", &[("X-Forwarded-Proto", "http"), ("X-Forwarded-Host", "other")]);
+        let (_, state) = get(&weir, "/", &[("X-Forwarded-Proto", "http"), ("X-Forwarded-Host", "other")]);
         assert_eq!(state.as_deref() == Some("HIT"), shared, "{trusted}");
     }
 }
 
 #[test]
-fn all_that_an_origin_may_make_links_of_is_kept_apart() {
+fn all_that_an_origin_may_make_links_of_is_in_the_key() {
     let origin = Upstream::start(|conn, request| {
         let head = &request.head;
         let body = [head.all("x-forwarded-host"), head.all("forwarded")].concat().join(" ");
@@ -153,11 +153,11 @@ fn all_that_an_origin_may_make_links_of_is_kept_apart() {
         &[("X-Forwarded-Host", "a"), ("Forwarded", "host=b")],
     ];
     for fields in links {
-        let (body, state) = ask(&weir, "/", fields);
+        let (body, state) = get(&weir, "/", fields);
         assert_eq!((&*body, state.as_deref()), (&*[fields[0].1, fields[1].1].join(" "), Some("MISS")));
     }
     for (client, expected) in [("192.0.2.1", "MISS"), ("192.0.2.2", "HIT")] {
-        let (_, state) = ask(&weir, "/", &[("Forwarded", &format!("for={client};host=a"))]);
+        let (_, state) = get(&weir, "/", &[("Forwarded", &format!("for={client};host=a"))]);
         assert_eq!(state.as_deref(), Some(expected), "clients are not told apart");
     }
 }
@@ -166,13 +166,13 @@ fn all_that_an_origin_may_make_links_of_is_kept_apart() {
 fn the_query_counts_as_configured() {
     let origin = Upstream::start(counting(&[]));
     let weir = gateway(&origin, "{mode: ttl, query: sorted}");
-    assert_eq!(ask(&weir, "/?b=2&a=1", &[]).0, ask(&weir, "/?a=1&b=2", &[]).0);
-    assert_ne!(ask(&weir, "/?a=1&b=3", &[]).0, ask(&weir, "/?a=1&b=2", &[]).0);
+    assert_eq!(get(&weir, "/?b=2&a=1", &[]).0, get(&weir, "/?a=1&b=2", &[]).0);
+    assert_ne!(get(&weir, "/?a=1&b=3", &[]).0, get(&weir, "/?a=1&b=2", &[]).0);
     let origin = Upstream::start(counting(&[]));
     let weir = gateway(&origin, "{mode: ttl, query: [id]}");
-    assert_eq!(ask(&weir, "/?id=1&utm=x", &[]).0, ask(&weir, "/?utm=y&id=1", &[]).0);
-    assert_ne!(ask(&weir, "/?id=1", &[]).0, ask(&weir, "/?id=2", &[]).0);
-    assert_ne!(ask(&weir, "/?id=1", &[]).0, ask(&weir, "/?id=1&%69d=2", &[]).0, "an escaped name is the same name");
+    assert_eq!(get(&weir, "/?id=1&utm=x", &[]).0, get(&weir, "/?utm=y&id=1", &[]).0);
+    assert_ne!(get(&weir, "/?id=1", &[]).0, get(&weir, "/?id=2", &[]).0);
+    assert_ne!(get(&weir, "/?id=1", &[]).0, get(&weir, "/?id=1&%69d=2", &[]).0, "an escaped name is the same name");
 }
 
 #[test]
@@ -182,17 +182,17 @@ fn owners_of_a_key_in_the_query_do_not_share_where_the_cache_leaves_it_out() {
     let weir = gateway_with(&origin, "{mode: ttl, query: [page]}", limits, "    limits: [l]\n");
     for owner in ["a", "b", "a"] {
         let target = format!("/?page=1&api_key={owner}");
-        assert_eq!(ask(&weir, &target, &[]), (target.clone(), None));
+        assert_eq!(get(&weir, &target, &[]), (target.clone(), None));
     }
     for expected in ["MISS", "HIT"] {
-        assert_eq!(ask(&weir, "/?page=1", &[]).1.as_deref(), Some(expected));
+        assert_eq!(get(&weir, "/?page=1", &[]).1.as_deref(), Some(expected));
     }
 }
 
 #[test]
-fn routes_that_fields_tell_apart_do_not_share() {
-    let gold = Upstream::start(testkit::answer::ok("gold"));
-    let plain = Upstream::start(testkit::answer::ok("plain"));
+fn routes_that_differ_in_fields_do_not_share() {
+    let gold = Upstream::start(testkit::responder::ok("gold"));
+    let plain = Upstream::start(testkit::responder::ok("plain"));
     let yaml = format!(
         "listen: [127.0.0.1:0]\nworkers: 1\nupstreams:\n  gold: {{targets: [{}]}}\n  plain: {{targets: [{}]}}\ncaches:\n  c: {{mode: ttl}}\n\
          defaults: {{cache: c}}\nroutes:\n  - match: {{path: /*, headers: {{X-Tier: gold}}}}\n    upstream: gold\n  - match: {{path: /*}}\n    upstream: plain\n",
@@ -201,8 +201,8 @@ fn routes_that_fields_tell_apart_do_not_share() {
     );
     let weir = Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start();
     for _ in 0..2 {
-        assert_eq!(ask(&weir, "/", &[("X-Tier", "gold")]).0, "gold");
-        assert_eq!(ask(&weir, "/", &[]).0, "plain");
+        assert_eq!(get(&weir, "/", &[("X-Tier", "gold")]).0, "gold");
+        assert_eq!(get(&weir, "/", &[]).0, "plain");
     }
     assert_eq!((gold.request_count(), plain.request_count()), (1, 1));
 }
@@ -235,7 +235,7 @@ fn posts_are_not_cached_unless_configured() {
     let origin = Upstream::start(counting(&[]));
     let weir = gateway(&origin, "{mode: ttl}");
     for expected in ["answer 1", "answer 2"] {
-        let reply = weir.request("POST", "/", &[("Content-Type", "application/json")], "{}");
-        assert_eq!((reply.text(), x_cache(&reply)), (expected, None));
+        let response = weir.request("POST", "/", &[("Content-Type", "application/json")], "{}");
+        assert_eq!((response.text(), x_cache(&response)), (expected, None));
     }
 }

@@ -35,7 +35,7 @@ fn bodies_of_a_mebibyte_past_the_cap_many_times_never_block_or_exceed_it() {
 
 #[test]
 fn the_cap_of_entries_reached_many_times_over_holds_and_blocks_nobody() {
-    let origin = Upstream::start(testkit::answer::ok("small"));
+    let origin = Upstream::start(testkit::responder::ok("small"));
     let weir = gateway(&origin, "{mode: ttl, max_entries: 200}");
     let clients = (0..4).map(|client| {
         let addr = weir.addr();
@@ -53,8 +53,8 @@ fn the_cap_of_entries_reached_many_times_over_holds_and_blocks_nobody() {
 }
 
 #[test]
-fn what_is_asked_for_again_and_again_survives_a_scan() {
-    let origin = Upstream::start(testkit::answer::ok("small"));
+fn what_is_requested_again_and_again_survives_a_scan() {
+    let origin = Upstream::start(testkit::responder::ok("small"));
     let weir = gateway(&origin, "{mode: ttl, max_entries: 400}");
     let mut client = weir.connect();
     for _ in 0..3 {

@@ -52,6 +52,6 @@ pub(crate) fn counting(
     }
 }
 
-pub(crate) fn x_cache(reply: &Message) -> Option<&str> {
-    reply.field("x-cache")
+pub(crate) fn x_cache(response: &Message) -> Option<&str> {
+    response.field("x-cache")
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use testkit::{Gate, Message, RawClient, Signal, Upstream, Weir, answer, wait};
+use testkit::{Gate, Message, RawClient, Signal, Upstream, Weir, responder, wait};
 
 use crate::{DEADLINE, count, counting, gateway, gateway_with, x_cache};
 
@@ -42,8 +42,8 @@ fn purges_take_out_what_they_name() {
     ] {
         fill();
         let before = text(&weir, "/b/1");
-        let answer = purge(&weir, body);
-        assert_eq!(answer.text(), format!("{{\"purged\":{purged}}}"), "{body}");
+        let response = purge(&weir, body);
+        assert_eq!(response.text(), format!("{{\"purged\":{purged}}}"), "{body}");
         let named_b = purged == 5;
         assert_eq!(text(&weir, "/b/1") == before, !named_b, "{body}");
     }
@@ -63,16 +63,16 @@ fn a_soft_purge_makes_stale_what_may_still_stand_in() {
     let purged = Instant::now();
     wait::until(DEADLINE, "time that clocks of milliseconds can tell apart", || purged.elapsed().as_millis() > 3);
     origin.stop();
-    let reply = weir.get("/");
-    assert_eq!((reply.status(), reply.text(), x_cache(&reply)), (200, "answer 2", Some("HIT")));
-    assert!(reply.field("cache-status").is_some_and(|status| status.contains("ttl=-")), "{reply:?}");
+    let response = weir.get("/");
+    assert_eq!((response.status(), response.text(), x_cache(&response)), (200, "answer 2", Some("HIT")));
+    assert!(response.field("cache-status").is_some_and(|status| status.contains("ttl=-")), "{response:?}");
     assert_eq!(count(&weir, "stale"), 1);
 }
 
 #[test]
 fn a_fetch_that_began_before_a_purge_does_not_bring_back_what_was_purged() {
     let gate = testkit::Gate::new();
-    let origin = Upstream::start(testkit::answer::gated(&gate, testkit::answer::ok("old")));
+    let origin = Upstream::start(testkit::responder::gated(&gate, testkit::responder::ok("old")));
     let weir = gateway(&origin, "{mode: ttl}");
     let mut client = weir.connect();
     client.request("GET", "/", &[], "");
@@ -85,10 +85,10 @@ fn a_fetch_that_began_before_a_purge_does_not_bring_back_what_was_purged() {
 }
 
 #[test]
-fn who_asks_after_a_purge_does_not_wait_for_a_fetch_that_began_before_it() {
+fn requests_after_a_purge_do_not_wait_for_a_fetch_that_began_before_it() {
     let gate = testkit::Gate::new();
-    let old = answer::gated(&gate, answer::ok("old"));
-    let origin = Upstream::start(answer::in_turn([old, answer::ok("new")]));
+    let old = responder::gated(&gate, responder::ok("old"));
+    let origin = Upstream::start(responder::in_order([old, responder::ok("new")]));
     let weir = gateway(&origin, "{mode: ttl}");
     let mut early = weir.connect();
     early.request("GET", "/", &[], "");
@@ -97,8 +97,12 @@ fn who_asks_after_a_purge_does_not_wait_for_a_fetch_that_began_before_it() {
     assert_eq!(text(&weir, "/"), "new");
     gate.open();
     assert_eq!(early.read_response().text(), "old");
-    let reply = weir.get("/");
-    assert_eq!((reply.text(), x_cache(&reply)), ("new", Some("HIT")), "the old answer took no place of the new one");
+    let response = weir.get("/");
+    assert_eq!(
+        (response.text(), x_cache(&response)),
+        ("new", Some("HIT")),
+        "the old answer took no place of the new one"
+    );
 }
 
 #[test]
@@ -159,16 +163,16 @@ fn metrics_and_the_access_log_tell_of_it() {
 #[test]
 fn the_duration_of_a_miss_ends_with_its_client_and_not_with_the_fetch() {
     // More than the sockets take in.
-    let origin = Upstream::start(answer::large(16 << 20));
+    let origin = Upstream::start(responder::large(16 << 20));
     let log = "access_log: {path: stdout, sample: 100%}";
     let weir = gateway_with(&origin, "{mode: ttl, max_body: 32MiB}", log, "");
     let mut slow = weir.connect();
     slow.set_deadline(DEADLINE);
-    let asked = Instant::now();
+    let requested = Instant::now();
     slow.request("GET", "/", &[], "");
     wait::until(DEADLINE, "the answer to be stored", || count(&weir, "entries") == 1);
-    let fetched = asked.elapsed();
-    wait::until(DEADLINE, "as long again to pass", || asked.elapsed() > fetched * 2);
+    let fetched = requested.elapsed();
+    wait::until(DEADLINE, "as long again to pass", || requested.elapsed() > fetched * 2);
     assert_eq!(slow.read_response().body.len(), 16 << 20);
     let line = wait::some(DEADLINE, "the log", || {
         weir.stdout().lines().find(|line| line.contains("\"cache\":\"miss\"")).map(str::to_owned)

@@ -314,19 +314,19 @@ fn credentials_are_in_no_key_and_no_value() {
         let redis = format!("url: '{}', timeout: 10s, secret: '{secret}'", redis.url());
         gateway_with(&origin, &redis, cache)
     };
-    let ask = |weir: &Weir| {
+    let get = |weir: &Weir| {
         let fields = [("Authorization", "Bearer t0ken"), ("X-API-Key", "k3y"), ("Accept-Language", "de")];
-        let reply = weir.request("GET", "/", &fields, "");
-        (reply.text().to_owned(), reply.field("x-cache").map(str::to_owned))
+        let response = weir.request("GET", "/", &fields, "");
+        (response.text().to_owned(), response.field("x-cache").map(str::to_owned))
     };
     let weir = with("0123456789abcdef");
-    ask(&weir);
+    get(&weir);
     wait_for_keys(&redis, 2);
     for name in keys(&redis) {
         let value = redis.cli(["EVAL", "return redis.sha1hex(redis.call('GET', KEYS[1])) .. tostring(string.find(redis.call('GET', KEYS[1]), 't0ken', 1, true)) .. tostring(string.find(redis.call('GET', KEYS[1]), 'k3y', 1, true))", "1", &name]);
         assert!(value.trim().ends_with("nilnil"), "{value}");
         assert!(!name.contains("t0ken") && !name.contains("k3y"), "{name}");
     }
-    assert_eq!(ask(&with("0123456789abcdef")), hit("answer 1"));
-    assert_eq!(ask(&with("fedcba9876543210")).0, "answer 2", "another secret, other keys");
+    assert_eq!(get(&with("0123456789abcdef")), hit("answer 1"));
+    assert_eq!(get(&with("fedcba9876543210")).0, "answer 2", "another secret, other keys");
 }

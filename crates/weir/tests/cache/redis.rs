@@ -1,6 +1,6 @@
 //! The level in Redis: shared, there after a restart, and never a reason to fail.
 
-use testkit::{RawClient, Redis, Upstream, Weir, answer, wait};
+use testkit::{RawClient, Redis, Upstream, Weir, responder, wait};
 
 use crate::{DEADLINE, count, counting, x_cache};
 
@@ -29,8 +29,8 @@ pub(crate) fn wait_for_keys(redis: &Redis, many: usize) {
 }
 
 pub(crate) fn text(weir: &Weir, target: &str) -> (String, Option<String>) {
-    let reply = weir.get(target);
-    (reply.text().to_owned(), x_cache(&reply).map(str::to_owned))
+    let response = weir.get(target);
+    (response.text().to_owned(), x_cache(&response).map(str::to_owned))
 }
 
 pub(crate) fn hit(body: &str) -> (String, Option<String>) {
@@ -38,7 +38,7 @@ pub(crate) fn hit(body: &str) -> (String, Option<String>) {
 }
 
 #[test]
-fn answers_survive_a_restart_and_are_shared_by_gateways() {
+fn responses_survive_a_restart_and_are_shared_by_gateways() {
     for store in ["redis", "[memory, redis]"] {
         let redis = Redis::start();
         let origin = Upstream::start(counting(&[("X-Own", "kept")]));
@@ -69,21 +69,21 @@ fn variants_are_found_by_a_gateway_that_never_saw_one() {
         let language = request.head.field("accept-language").unwrap_or("-").to_owned();
         conn.respond(200, &[("Vary", "Accept-Language")], language)
     });
-    let ask = |weir: &Weir, language| {
-        let reply = weir.request("GET", "/", &[("Accept-Language", language)], "");
-        (reply.text().to_owned(), x_cache(&reply).map(str::to_owned))
+    let get = |weir: &Weir, language| {
+        let response = weir.request("GET", "/", &[("Accept-Language", language)], "");
+        (response.text().to_owned(), x_cache(&response).map(str::to_owned))
     };
     let first = gateway(&origin, &redis, "{mode: ttl, store: redis}");
-    ask(&first, "de");
-    ask(&first, "en");
+    get(&first, "de");
+    get(&first, "en");
     wait_for_keys(&redis, 3);
     let second = gateway(&origin, &redis, "{mode: ttl, store: [memory, redis]}");
     for _ in 0..2 {
-        assert_eq!(ask(&second, "en"), hit("en"));
-        assert_eq!(ask(&second, "de"), hit("de"));
+        assert_eq!(get(&second, "en"), hit("en"));
+        assert_eq!(get(&second, "de"), hit("de"));
     }
     assert_eq!(origin.request_count(), 2);
-    assert_eq!(ask(&second, "fr").0, "fr");
+    assert_eq!(get(&second, "fr").0, "fr");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_redis_that_is_away_is_no_reason_to_fail() {
 }
 
 #[test]
-fn a_redis_that_does_not_answer_is_no_reason_to_wait_or_fail() {
+fn a_redis_that_does_not_respond_is_no_reason_to_wait_or_fail() {
     let redis = Redis::start();
     let origin = Upstream::start(counting(&[]));
     // The timeout is the one that is there when nothing is configured.
@@ -112,8 +112,8 @@ fn a_redis_that_does_not_answer_is_no_reason_to_wait_or_fail() {
     let errors = count(&weir, "store_errors");
     redis.cli(["CLIENT", "PAUSE", "600000", "ALL"]);
     for _ in 0..50 {
-        let reply = weir.get("/a");
-        assert_eq!((reply.status(), x_cache(&reply)), (200, Some("MISS")));
+        let response = weir.get("/a");
+        assert_eq!((response.status(), x_cache(&response)), (200, Some("MISS")));
     }
     assert!(count(&weir, "store_errors") > errors);
     // Gone and back, with nothing in it.
@@ -122,7 +122,7 @@ fn a_redis_that_does_not_answer_is_no_reason_to_wait_or_fail() {
 }
 
 #[test]
-fn memory_goes_on_answering_when_redis_is_away() {
+fn memory_goes_on_serving_when_redis_is_away() {
     let redis = Redis::start();
     let origin = Upstream::start(counting(&[]));
     let weir = gateway(&origin, &redis, "{mode: ttl, store: [memory, redis]}");
@@ -134,7 +134,7 @@ fn memory_goes_on_answering_when_redis_is_away() {
 }
 
 #[test]
-fn a_confirmed_answer_is_confirmed_for_every_gateway() {
+fn a_confirmed_response_is_confirmed_for_every_gateway() {
     let redis = Redis::start();
     let origin = Upstream::start(|conn, request| {
         let fields = [("Cache-Control", "max-age=100"), ("ETag", "\"a\"")];
@@ -167,8 +167,8 @@ fn garbage_in_redis_is_nothing() {
     let name = keys(&redis).remove(0);
     for garbage in ["", "x", "\u{2}A", "\u{2}Vxxxxxxxxxxxxxxxxxxxx", "\u{3}A0000000000000000000000000000000"] {
         redis.cli(["SET", &name, garbage]);
-        let reply = weir.get("/a");
-        assert_eq!((reply.status(), x_cache(&reply)), (200, Some("MISS")), "{garbage:?}");
+        let response = weir.get("/a");
+        assert_eq!((response.status(), x_cache(&response)), (200, Some("MISS")), "{garbage:?}");
         wait::until(DEADLINE, "the answer to be written again", || {
             redis.cli(["STRLEN", &name]).trim() != garbage.len().to_string()
         });
@@ -240,7 +240,7 @@ fn a_change_of_this_process_is_not_heard_of_again() {
 fn misses_of_many_are_one_fetch_and_one_question_to_redis() {
     let redis = Redis::start();
     let gate = testkit::Gate::new();
-    let origin = Upstream::start(answer::gated(&gate, answer::ok("same")));
+    let origin = Upstream::start(responder::gated(&gate, responder::ok("same")));
     let weir = gateway(&origin, &redis, "{mode: ttl, store: redis}");
     let mut clients: Vec<RawClient> = (0..50)
         .map(|_| {

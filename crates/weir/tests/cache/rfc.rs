@@ -30,7 +30,7 @@ impl Rig {
         let count = AtomicUsize::new(0);
         let origin = Upstream::start(move |conn, request| {
             let number = count.fetch_add(1, Ordering::SeqCst) + 1;
-            reply(conn, request, number)
+            response(conn, request, number)
         });
         let weir = gateway(&origin, cache);
         Rig { origin, weir, paths: AtomicUsize::new(0) }
@@ -45,14 +45,14 @@ impl Rig {
         format!("/{}", self.paths.fetch_add(1, Ordering::SeqCst))
     }
 
-    fn ask(&self, method: &str, path: &str, reply: &str, fields: &[(&str, &str)]) -> Message {
-        let mut all = vec![("X-Reply", reply)];
+    fn send(&self, method: &str, path: &str, response: &str, fields: &[(&str, &str)]) -> Message {
+        let mut all = vec![("X-Reply", response)];
         all.extend(fields);
         self.weir.request(method, path, &all, "")
     }
 
-    fn get(&self, path: &str, reply: &str, fields: &[(&str, &str)]) -> Message {
-        self.ask("GET", path, reply, fields)
+    fn get(&self, path: &str, response: &str, fields: &[(&str, &str)]) -> Message {
+        self.send("GET", path, response, fields)
     }
 
     /// The last request that the origin saw.
@@ -61,27 +61,27 @@ impl Rig {
     }
 
     /// Whether, where the origin responds so, a request with `second` is served what a request with `first` fetched.
-    fn serves(&self, reply: &str, first: &[(&str, &str)], second: &[(&str, &str)]) -> bool {
+    fn serves(&self, response: &str, first: &[(&str, &str)], second: &[(&str, &str)]) -> bool {
         let path = self.path();
-        let fetched = self.get(&path, reply, first);
+        let fetched = self.get(&path, response, first);
         // Without the requests that revalidate in the background for an earlier client.
-        let asked = || self.origin.requests().iter().filter(|request| request.head.target() == path).count();
-        let before = asked();
-        let again = self.get(&path, reply, second);
+        let requested = || self.origin.requests().iter().filter(|request| request.head.target() == path).count();
+        let before = requested();
+        let again = self.get(&path, response, second);
         let is_served = x_cache(&again) == Some("HIT");
         // Bodies are numbered. Behind the back of one that was served stale the origin may be called.
-        assert!(!is_served || again.body == fetched.body, "{reply}: {again:?}");
-        assert!(is_served || asked() == before + 1, "{reply}: {again:?}");
+        assert!(!is_served || again.body == fetched.body, "{response}: {again:?}");
+        assert!(is_served || requested() == before + 1, "{response}: {again:?}");
         is_served
     }
 
     /// Whether the second of two like requests is served from the store.
-    fn stores(&self, reply: &str) -> bool {
-        self.serves(reply, &[], &[])
+    fn stores(&self, response: &str) -> bool {
+        self.serves(response, &[], &[])
     }
 }
 
-fn reply(conn: &mut Conn, request: &Message, number: usize) -> Result<(), WireError> {
+fn response(conn: &mut Conn, request: &Message, number: usize) -> Result<(), WireError> {
     let script = request.head.field("x-reply").unwrap_or("200").to_owned();
     let mut parts = script.split('|');
     let status = parts.next().and_then(|status| status.parse().ok()).expect("a status");
@@ -112,10 +112,10 @@ fn http_date(offset: i64) -> String {
     std::str::from_utf8(&line).unwrap().trim_start_matches("Date: ").trim_end().to_owned()
 }
 
-fn age(reply: &Message) -> Option<u64> {
-    reply.field("age").map(|age| age.parse().expect("a number of seconds"))
+fn age(response: &Message) -> Option<u64> {
+    response.field("age").map(|age| age.parse().expect("a number of seconds"))
 }
 
-fn cache_status(reply: &Message) -> &str {
-    reply.field("cache-status").expect("Cache-Status")
+fn cache_status(response: &Message) -> &str {
+    response.field("cache-status").expect("Cache-Status")
 }

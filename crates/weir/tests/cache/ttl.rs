@@ -1,13 +1,13 @@
 //! Mode `ttl`: the contract's cache.
 
-use testkit::{Gate, Upstream, answer, wait};
+use testkit::{Gate, Upstream, responder, wait};
 
 use crate::{DEADLINE, count, counting, gateway, gateway_with, x_cache};
 
 const TTL: &str = "{mode: ttl, ttl: 300s}";
 
 #[test]
-fn the_second_answer_comes_from_the_cache() {
+fn the_second_response_comes_from_the_cache() {
     let origin = Upstream::start(counting(&[("Content-Type", "text/plain"), ("X-Own", "kept")]));
     let weir = gateway(&origin, TTL);
     let mut client = weir.connect();
@@ -75,7 +75,7 @@ fn only_what_may_be_shared_is_stored() {
 #[test]
 fn a_handler_that_sets_no_status_is_cached() {
     // It sends 200, as every server does for it.
-    let origin = Upstream::start(answer::raw("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
+    let origin = Upstream::start(responder::raw("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
     let weir = gateway(&origin, TTL);
     assert_eq!(x_cache(&weir.get("/")), Some("MISS"));
     assert_eq!(x_cache(&weir.get("/")), Some("HIT"));
@@ -90,8 +90,8 @@ fn requests_with_credentials_or_no_store_go_around_it() {
     for (name, value) in [("Authorization", "Bearer x"), ("Cookie", "a=b"), ("Cache-Control", "no-store")] {
         let before = origin.request_count();
         client.request("GET", "/", &[(name, value)], "");
-        let reply = client.read_response();
-        assert_eq!((reply.status(), x_cache(&reply)), (200, None), "{name}");
+        let response = client.read_response();
+        assert_eq!((response.status(), x_cache(&response)), (200, None), "{name}");
         assert_eq!(origin.request_count(), before + 1, "{name}");
     }
     assert_eq!(client.get("/").text(), "answer 1", "nothing of theirs was stored");
@@ -107,20 +107,20 @@ fn a_header_that_a_limit_keys_on_goes_around_unless_it_partitions() {
         let by = if partitions { ", partition_by: ['header:X-Tenant']" } else { "" };
         let weir = gateway_with(&origin, &format!("{{mode: ttl{by}}}"), limits, route);
         let mut client = weir.connect();
-        let mut ask = |tenant: &str| {
+        let mut get = |tenant: &str| {
             let fields = [("X-Tenant", tenant)];
             client.request("GET", "/", if tenant.is_empty() { &[] } else { &fields }, "");
-            let reply = client.read_response();
-            (reply.text().to_owned(), x_cache(&reply).map(str::to_owned))
+            let response = client.read_response();
+            (response.text().to_owned(), x_cache(&response).map(str::to_owned))
         };
-        let (nobody, a, b) = (ask("").0, ask("a"), ask("b"));
+        let (nobody, a, b) = (get("").0, get("a"), get("b"));
         assert!(nobody != a.0 && a.0 != b.0);
         assert_eq!(
-            ask(""),
+            get(""),
             (nobody, Some("HIT".to_owned())),
             "who names no tenant shares with those who do not either"
         );
-        let (again_a, again_b) = (ask("a"), ask("b"));
+        let (again_a, again_b) = (get("a"), get("b"));
         if partitions {
             assert_eq!((again_a, again_b), ((a.0, Some("HIT".to_owned())), (b.0, Some("HIT".to_owned()))));
         } else {
@@ -151,7 +151,7 @@ fn another_spelling_of_a_field_that_decides_does_not_reach_the_upstream() {
 }
 
 #[test]
-fn head_is_answered_from_get() {
+fn head_is_served_from_get() {
     let origin = Upstream::start(counting(&[]));
     let weir = gateway(&origin, TTL);
     let mut client = weir.connect();
@@ -166,9 +166,9 @@ fn head_is_answered_from_get() {
 }
 
 #[test]
-fn an_answer_streams_to_the_client_that_caused_its_fetch() {
+fn a_response_streams_to_the_client_that_caused_its_fetch() {
     let gate = Gate::new();
-    let origin = Upstream::start(answer::sse(["one", "two", "three"], &gate));
+    let origin = Upstream::start(responder::sse(["one", "two", "three"], &gate));
     let weir = gateway(&origin, TTL);
     let mut client = weir.connect();
     client.request("GET", "/events", &[], "");
@@ -212,8 +212,8 @@ fn a_body_over_the_cap_goes_through_uncached() {
 }
 
 #[test]
-fn an_answer_that_breaks_off_is_not_stored() {
-    let origin = Upstream::start(answer::in_turn([answer::close_after(10, 100), answer::ok("whole")]));
+fn a_response_that_breaks_off_is_not_stored() {
+    let origin = Upstream::start(responder::in_order([responder::close_after(10, 100), responder::ok("whole")]));
     let weir = gateway(&origin, TTL);
     let mut client = weir.connect();
     client.request("GET", "/", &[], "");
@@ -223,19 +223,19 @@ fn an_answer_that_breaks_off_is_not_stored() {
 }
 
 #[test]
-fn an_empty_answer_is_an_answer() {
-    let origin = Upstream::start(answer::raw("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
+fn an_empty_response_is_a_response() {
+    let origin = Upstream::start(responder::raw("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
     let weir = gateway(&origin, TTL);
     let mut client = weir.connect();
     for expected in ["MISS", "HIT", "HIT"] {
-        let reply = client.get("/");
-        assert_eq!((x_cache(&reply), reply.body.len()), (Some(expected), 0));
+        let response = client.get("/");
+        assert_eq!((x_cache(&response), response.body.len()), (Some(expected), 0));
     }
 }
 
 #[test]
 fn an_old_client_is_served_too() {
-    let origin = Upstream::start(answer::chunked(["one", "two"]));
+    let origin = Upstream::start(responder::chunked(["one", "two"]));
     let weir = gateway(&origin, TTL);
     for _ in 0..2 {
         let mut old = weir.connect();
@@ -277,14 +277,14 @@ fn the_body_of_a_request_that_hits_is_never_a_request() {
 }
 
 #[test]
-fn routes_edits_are_in_the_answers_of_the_cache_too() {
+fn routes_edits_are_in_the_responses_of_the_cache_too() {
     let origin = Upstream::start(counting(&[("X-Secret", "s"), ("X-Name", "old")]));
     let more = "    headers: {response: {set: {X-Name: new}, add: {X-More: m}, remove: [X-Secret]}}\n";
     let weir = gateway_with(&origin, TTL, "", more);
     for _ in 0..2 {
-        let reply = weir.get("/");
+        let response = weir.get("/");
         assert_eq!(
-            (reply.field("x-secret"), reply.field("x-name"), reply.field("x-more")),
+            (response.field("x-secret"), response.field("x-name"), response.field("x-more")),
             (None, Some("new"), Some("m"))
         );
     }
@@ -292,7 +292,7 @@ fn routes_edits_are_in_the_answers_of_the_cache_too() {
 }
 
 #[test]
-fn the_fallbacks_answers_are_not_stored() {
+fn the_fallbacks_responses_are_not_stored() {
     let origin = Upstream::start(counting(&[]));
     let yaml = format!(
         "listen: [127.0.0.1:0]\nworkers: 1\nupstreams:\n  dead: {{targets: ['http://127.0.0.1:1']}}\n  u: {{targets: [{}]}}\n\
@@ -301,7 +301,7 @@ fn the_fallbacks_answers_are_not_stored() {
     );
     let weir = testkit::Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start();
     for expected in ["answer 1", "answer 2"] {
-        let reply = weir.get("/");
-        assert_eq!((reply.text(), reply.field("x-fallback")), (expected, Some("u")));
+        let response = weir.get("/");
+        assert_eq!((response.text(), response.field("x-fallback")), (expected, Some("u")));
     }
 }

@@ -1,6 +1,6 @@
 //! Which responses are compressed, and what their heads say.
 
-use testkit::{Upstream, Weir, answer};
+use testkit::{Upstream, Weir, responder};
 
 use super::{coding, decode, gateway, gateway_with, get, text};
 
@@ -162,7 +162,7 @@ fn codings_types_and_lengths_are_configured() {
     let weir = gateway_with(&upstream, "", lines);
     let response = get(&weir, &[("Accept-Encoding", "zstd, br, gzip;q=0.1")]);
     assert_eq!((coding(&response), decode(Some("gzip"), &response.body)), (Some("gzip"), text(100)));
-    upstream.set_answer(answer::ok(text(4096)));
+    upstream.set_responder(responder::ok(text(4096)));
     assert_eq!(coding(&get(&weir, &[("Accept-Encoding", "gzip")])), None, "text is not listed here");
 }
 

@@ -38,7 +38,7 @@ fn what_may_hold_secrets_is_compressed_only_where_that_is_said() {
 }
 
 #[test]
-fn cookies_are_named_apart() {
+fn cookies_have_different_names() {
     let upstream = upstream();
     let weir = gateway_with(&upstream, "", "    compress: {also: [set_cookie]}\n");
     let response = get(&weir, &[ACCEPT]);

@@ -5,7 +5,7 @@ mod questions;
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
-use testkit::{DEADLINE, Message, RawClient, Signal, Upstream, Weir, answer, wait};
+use testkit::{DEADLINE, Message, RawClient, Signal, Upstream, Weir, responder, wait};
 
 const TOKEN: &str = "canary-console-token-0123456789";
 
@@ -31,7 +31,7 @@ impl Viewer {
         self.csrf = self.json("session")["csrf"].as_str().unwrap_or_default().to_owned();
     }
 
-    fn ask(&self, method: &str, target: &str, fields: &[(&str, &str)], body: &str) -> Message {
+    fn send(&self, method: &str, target: &str, fields: &[(&str, &str)], body: &str) -> Message {
         let host = self.address.to_string();
         let mut all = vec![("Host", &*host)];
         if !self.cookie.is_empty() {
@@ -44,33 +44,33 @@ impl Viewer {
     }
 
     fn get(&self, target: &str) -> Message {
-        self.ask("GET", target, &[], "")
+        self.send("GET", target, &[], "")
     }
 
     fn json(&self, name: &str) -> Value {
-        let answer = self.get(&format!("/console/api/{name}"));
+        let response = self.get(&format!("/console/api/{name}"));
         assert_eq!(
-            (answer.status(), answer.field("Content-Type")),
+            (response.status(), response.field("Content-Type")),
             (200, Some("application/json")),
             "{}",
-            answer.text()
+            response.text()
         );
-        serde_json::from_str(answer.text()).unwrap()
+        serde_json::from_str(response.text()).unwrap()
     }
 
     fn act(&self, name: &str, body: Value) -> Message {
-        self.ask("POST", &format!("/console/api/{name}"), &[("X-Weir-CSRF", &self.csrf)], &body.to_string())
+        self.send("POST", &format!("/console/api/{name}"), &[("X-Weir-CSRF", &self.csrf)], &body.to_string())
     }
 
     /// Logs in; the status.
     fn log_in(&mut self, token: &str) -> u16 {
-        let answer = self.act("login", json!({ "token": token }));
-        if let Some(cookie) = answer.field("Set-Cookie") {
+        let response = self.act("login", json!({ "token": token }));
+        if let Some(cookie) = response.field("Set-Cookie") {
             assert!(cookie.ends_with("; Path=/console/; Max-Age=43200; HttpOnly; SameSite=Strict"), "{cookie}");
             self.cookie = cookie.split(';').next().unwrap().to_owned();
             self.read_session();
         }
-        answer.status()
+        response.status()
     }
 }
 
@@ -108,7 +108,7 @@ const DATA: [&str; 12] =
     ["live", "overview", "errors", "routes", "upstreams", "drained", "auth", "limits", "caches", "ai", "tls", "config"];
 
 fn start(more: &str) -> (Upstream, Weir, Viewer) {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = weir().config(everything(&upstream.url(), more)).start();
     let viewer = Viewer::of(&weir);
     (upstream, weir, viewer)
@@ -118,7 +118,7 @@ fn start(more: &str) -> (Upstream, Weir, Viewer) {
 fn pages_and_data_are_there_and_everything_else_is_a_problem() {
     let (_upstream, weir, viewer) = start("");
     weir.wait_for_line("the console's address", |line| line.contains("console on http").then_some(()));
-    let to_console = viewer.ask("GET", "/", &[("Accept", "text/html,*/*;q=0.8")], "");
+    let to_console = viewer.send("GET", "/", &[("Accept", "text/html,*/*;q=0.8")], "");
     assert_eq!((to_console.status(), to_console.field("Location")), (303, Some("/console/")));
     assert!(viewer.get("/").text().contains("/console/"), "programs get the list");
     assert_eq!(viewer.get("/console").status(), 303);
@@ -126,7 +126,7 @@ fn pages_and_data_are_there_and_everything_else_is_a_problem() {
     assert_eq!((page.status(), page.field("Content-Type")), (200, Some("text/html; charset=utf-8")));
     assert_eq!(viewer.get("/console/main.js").field("Content-Type"), Some("text/javascript; charset=utf-8"));
     assert_eq!(viewer.get("/console/console.css").field("Content-Type"), Some("text/css; charset=utf-8"));
-    assert_eq!(viewer.ask("HEAD", "/console/", &[], "").body.len(), 0);
+    assert_eq!(viewer.send("HEAD", "/console/", &[], "").body.len(), 0);
     for name in DATA {
         assert!(viewer.json(name).is_object(), "{name}");
     }
@@ -138,19 +138,19 @@ fn pages_and_data_are_there_and_everything_else_is_a_problem() {
         (405, "POST", "/console/"),
         (405, "DELETE", "/console/api/overview"),
     ] {
-        let answer = viewer.ask(method, target, &[], "");
-        assert_eq!(answer.status(), status, "{method} {target}: {}", answer.text());
-        assert_eq!(answer.field("Content-Type"), Some("application/problem+json"), "{method} {target}");
+        let response = viewer.send(method, target, &[], "");
+        assert_eq!(response.status(), status, "{method} {target}: {}", response.text());
+        assert_eq!(response.field("Content-Type"), Some("application/problem+json"), "{method} {target}");
     }
     let policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
                   base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
     for target in ["/console/", "/console/main.js", "/console/api/overview", "/console/api/nothing", "/console/nothing"]
     {
-        let answer = viewer.get(target);
-        assert_eq!(answer.field("Content-Security-Policy"), Some(policy), "{target}");
-        assert_eq!(answer.field("Referrer-Policy"), Some("no-referrer"), "{target}");
-        assert_eq!(answer.field("X-Content-Type-Options"), Some("nosniff"), "{target}");
-        assert_eq!(answer.field("Cache-Control"), Some("no-store"), "{target}");
+        let response = viewer.get(target);
+        assert_eq!(response.field("Content-Security-Policy"), Some(policy), "{target}");
+        assert_eq!(response.field("Referrer-Policy"), Some("no-referrer"), "{target}");
+        assert_eq!(response.field("X-Content-Type-Options"), Some("nosniff"), "{target}");
+        assert_eq!(response.field("Cache-Control"), Some("no-store"), "{target}");
     }
 }
 
@@ -170,9 +170,9 @@ fn no_secret_is_on_any_page() {
     }
     let bearer = format!("Bearer {TOKEN}");
     for target in ["/", "/routes", "/config", "/upstreams", "/limits", "/metrics", "/healthz"] {
-        let answer = viewer.ask("GET", target, &[("Authorization", &bearer)], "");
-        assert_eq!(answer.status(), 200, "{target}");
-        assert!(!answer.text().contains("canary"), "{target}: {}", answer.text());
+        let response = viewer.send("GET", target, &[("Authorization", &bearer)], "");
+        assert_eq!(response.status(), 200, "{target}");
+        assert!(!response.text().contains("canary"), "{target}: {}", response.text());
     }
 }
 
@@ -239,8 +239,12 @@ fn a_reload_says_what_changed_or_what_is_wrong_and_both_are_kept() {
         "{problems}"
     );
     weir.rewrite_config(&everything(&upstream.url(), "server: {fields: 50}"));
-    let answer = viewer.act("reload", json!({}));
-    assert!(answer.text().contains("server changed") || answer.text().contains("\"changes\":[]"), "{}", answer.text());
+    let response = viewer.act("reload", json!({}));
+    assert!(
+        response.text().contains("server changed") || response.text().contains("\"changes\":[]"),
+        "{}",
+        response.text()
+    );
     let config = viewer.json("config");
     let reloads = config["reloads"].as_array().unwrap();
     assert_eq!(reloads[0]["error"], Value::Null, "the newest comes first");
@@ -252,7 +256,7 @@ fn a_reload_says_what_changed_or_what_is_wrong_and_both_are_kept() {
 #[test]
 fn only_a_page_of_the_console_can_act() {
     let (_upstream, _weir, viewer) = start("");
-    let reload = |fields: &[(&str, &str)]| viewer.ask("POST", "/console/api/reload", fields, "{}").status();
+    let reload = |fields: &[(&str, &str)]| viewer.send("POST", "/console/api/reload", fields, "{}").status();
     let csrf = ("X-Weir-CSRF", &*viewer.csrf);
     assert_eq!(viewer.csrf.len(), 64);
     for (fields, why) in [
@@ -266,12 +270,12 @@ fn only_a_page_of_the_console_can_act() {
     ] {
         assert_eq!(reload(fields), 403, "{why}");
     }
-    assert_eq!(viewer.ask("OPTIONS", "/console/api/reload", &[], "").field("Access-Control-Allow-Origin"), None);
+    assert_eq!(viewer.send("OPTIONS", "/console/api/reload", &[], "").field("Access-Control-Allow-Origin"), None);
     assert_eq!(viewer.json("overview")["reloads"], json!({ "applied": 0, "refused": 0 }));
     let own = format!("http://{}", viewer.address);
     assert_eq!(reload(&[csrf, ("Origin", &own), ("Sec-Fetch-Site", "same-origin")]), 200);
     assert_eq!(viewer.get("/console/api/reload").status(), 405, "an action is no GET");
-    assert_eq!(viewer.ask("POST", "/console/api/purge", &[csrf], &"x".repeat(100_000)).status(), 413);
+    assert_eq!(viewer.send("POST", "/console/api/purge", &[csrf], &"x".repeat(100_000)).status(), 413);
     for host in ["evil.example", "weir.example:9901"] {
         let mut client = RawClient::connect(viewer.address);
         client.request("GET", "/console/api/session", &[("Host", host)], "");
@@ -286,9 +290,9 @@ fn a_read_only_console_shows_and_refuses_every_action() {
     for (action, body) in
         [("reload", json!({})), ("purge", json!({ "all": true })), ("limits/reset", json!({ "key": ["127.0.0.1"] }))]
     {
-        let answer = viewer.act(action, body);
-        assert_eq!(answer.status(), 403, "{action}");
-        assert!(answer.text().contains("read-only"), "{}", answer.text());
+        let response = viewer.act(action, body);
+        assert_eq!(response.status(), 403, "{action}");
+        assert!(response.text().contains("read-only"), "{}", response.text());
     }
     // What changes nothing is for everybody who may look.
     assert_eq!(viewer.act("routes/test", json!({ "path": "/plain" })).status(), 200);
@@ -321,29 +325,29 @@ fn with_a_token_one_logs_in() {
         ("POST", "/reload"),
         ("POST", "/cache/purge"),
     ] {
-        let refused = viewer.ask(method, target, &[], "");
+        let refused = viewer.send(method, target, &[], "");
         assert_eq!(
             (refused.status(), refused.field("WWW-Authenticate")),
             (401, Some("Bearer realm=\"weir admin\"")),
             "{target}"
         );
-        assert_eq!(viewer.ask(method, target, &[("Authorization", &wrong)], "").status(), 401, "{target}");
+        assert_eq!(viewer.send(method, target, &[("Authorization", &wrong)], "").status(), 401, "{target}");
         assert_eq!(
-            viewer.ask(method, target, &[("Authorization", &right), ("Authorization", &wrong)], "").status(),
+            viewer.send(method, target, &[("Authorization", &right), ("Authorization", &wrong)], "").status(),
             401
         );
-        let status = viewer.ask(method, target, &[("Authorization", &right)], "").status();
+        let status = viewer.send(method, target, &[("Authorization", &right)], "").status();
         assert!([200, 400].contains(&status), "{target}: {status}");
     }
 
     // The console's own data likewise. No page can make a browser send the token, so actions need no other secret then.
     for (token, data, action) in [(&wrong, 401, 401), (&right, 200, 200)] {
         let fields = [("Authorization", token.as_str())];
-        assert_eq!(viewer.ask("GET", "/console/api/overview", &fields, "").status(), data);
-        assert_eq!(viewer.ask("POST", "/console/api/reload", &fields, "{}").status(), action);
+        assert_eq!(viewer.send("GET", "/console/api/overview", &fields, "").status(), data);
+        assert_eq!(viewer.send("POST", "/console/api/reload", &fields, "{}").status(), action);
     }
     let (_upstream, _read_only, other) = start(&format!("console: {{token: {TOKEN}, read_only: true}}"));
-    let refused = other.ask("POST", "/console/api/reload", &[("Authorization", &right)], "{}");
+    let refused = other.send("POST", "/console/api/reload", &[("Authorization", &right)], "{}");
     assert_eq!(refused.status(), 403);
     assert!(refused.text().contains("read-only"), "{}", refused.text());
 
@@ -366,9 +370,9 @@ fn with_a_token_one_logs_in() {
     for _ in 0..4 {
         assert_eq!(viewer.log_in("guess"), 401);
     }
-    let answer = viewer.act("login", json!({ "token": "another-token-0123456789" }));
-    assert_eq!(answer.status(), 429);
-    assert!(answer.field("Retry-After").is_some());
+    let response = viewer.act("login", json!({ "token": "another-token-0123456789" }));
+    assert_eq!(response.status(), 429);
+    assert!(response.field("Retry-After").is_some());
 }
 
 /// Whoever does not read holds a connection of the admin listener, and nothing else.
@@ -406,7 +410,7 @@ fn many_viewers_and_some_that_do_not_read() {
 /// Worker threads are stopped by nothing that the console reads, and it waits for none of them.
 #[test]
 fn a_draining_process_is_still_shown() {
-    let upstream = Upstream::start(answer::stall());
+    let upstream = Upstream::start(responder::stall());
     let config = everything(&upstream.url(), "server: {drain: 30s, drain_delay: 5s}");
     let weir = weir().config(config).start();
     let viewer = Viewer::of(&weir);
@@ -443,7 +447,7 @@ fn a_console_that_others_could_reach_needs_a_token() {
 
 /// Two targets, the first of which a test drains.
 fn two() -> ([Upstream; 2], Weir, Viewer) {
-    let upstreams = [Upstream::start(answer::ok("one")), Upstream::start(answer::ok("two"))];
+    let upstreams = [Upstream::start(responder::ok("one")), Upstream::start(responder::ok("two"))];
     let config = format!(
         "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nworkers: 2\nupstreams:\n  app: {{targets: [{}, {}], retry: none}}\n\
          routes:\n  - {{name: all, match: {{path: /*}}, upstream: app}}\n",
@@ -478,9 +482,9 @@ fn a_target_is_drained_and_undrained_while_requests_come() {
     assert_eq!(viewer.json("drained")["drained"].as_array().unwrap().len(), 1);
     // Nothing is left: refused, not sent to a target that somebody works on.
     let other = upstreams[1].socket_addr().to_string();
-    assert_eq!(viewer.ask("POST", &format!("/upstreams/app/targets/{other}/drain"), &[], "").status(), 200);
+    assert_eq!(viewer.send("POST", &format!("/upstreams/app/targets/{other}/drain"), &[], "").status(), 200);
     assert_eq!(weir.get("/x").status(), 503);
-    assert_eq!(viewer.ask("POST", &format!("/upstreams/app/targets/{other}/undrain"), &[], "").status(), 200);
+    assert_eq!(viewer.send("POST", &format!("/upstreams/app/targets/{other}/undrain"), &[], "").status(), 200);
     assert_eq!(act("undrain").status(), 200);
     wait::until(DEADLINE, "both serve", || weir.get("/x").text() == "one");
     assert_eq!(viewer.json("drained")["drained"], json!([]));
@@ -501,19 +505,19 @@ fn actions_on_targets_that_make_no_sense_change_nothing() {
         (400, format!("/upstreams/app/targets/{target}/drain?seconds=5"), "has no `seconds`"),
         (409, format!("/upstreams/app/targets/{target}/reset-breaker"), "has no breaker"),
     ] {
-        let refused = viewer.ask("POST", &path, &[], "");
+        let refused = viewer.send("POST", &path, &[], "");
         assert_eq!(refused.status(), status, "{path}: {}", refused.text());
         assert!(refused.text().contains(says), "{path}: {}", refused.text());
     }
     assert_eq!(viewer.get(&format!("/upstreams/app/targets/{target}/drain")).status(), 405);
     assert_eq!(viewer.act("targets", json!({ "upstream": "app" })).status(), 400);
     let forged =
-        viewer.ask("POST", &format!("/upstreams/app/targets/{target}/drain"), &[("Origin", "http://evil")], "");
+        viewer.send("POST", &format!("/upstreams/app/targets/{target}/drain"), &[("Origin", "http://evil")], "");
     assert_eq!(forged.status(), 403, "{}", forged.text());
     assert_eq!(viewer.json("drained")["drained"], json!([]));
-    let eject = viewer.ask("POST", &format!("/upstreams/app/targets/{target}/eject?seconds=600"), &[], "");
+    let eject = viewer.send("POST", &format!("/upstreams/app/targets/{target}/eject?seconds=600"), &[], "");
     assert!(eject.text().contains("\"state\":\"ejected\""), "{}", eject.text());
-    assert_eq!(viewer.ask("POST", &format!("/upstreams/app/targets/{target}/readmit"), &[], "").status(), 200);
+    assert_eq!(viewer.send("POST", &format!("/upstreams/app/targets/{target}/readmit"), &[], "").status(), 200);
     let log =
         weir.wait_for_line("the log", |line| line.contains("an operator acted on a target").then(|| line.to_owned()));
     assert!(log.contains(&target), "{log}");
@@ -556,7 +560,8 @@ fn the_last_failures_are_shown_by_fault_and_without_secrets() {
 fn a_drain_holds_for_sticky_clients_and_for_this_process_only() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("one.sock");
-    let (one, two) = (Upstream::builder().unix(&path).start(answer::ok("one")), Upstream::start(answer::ok("two")));
+    let (one, two) =
+        (Upstream::builder().unix(&path).start(responder::ok("one")), Upstream::start(responder::ok("two")));
     let config = format!(
         "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ntakeover: {}\nupstreams:\n  app: {{targets: ['{}', '{}'], balance: {{cookie: at}}}}\n\
          routes:\n  - {{match: {{path: /*}}, upstream: app}}\n",
@@ -577,7 +582,7 @@ fn a_drain_holds_for_sticky_clients_and_for_this_process_only() {
     };
     assert_eq!(stick(&first), "one");
     let target = format!("unix:{}", path.display().to_string().replace('/', "%2F"));
-    let drained = Viewer::of(&first).ask("POST", &format!("/upstreams/app/targets/{target}/drain"), &[], "");
+    let drained = Viewer::of(&first).send("POST", &format!("/upstreams/app/targets/{target}/drain"), &[], "");
     assert_eq!(drained.status(), 200, "{}", drained.text());
     assert!((0..10).all(|_| stick(&first) == "two"));
     let next = weir().config(&config).start();

@@ -7,7 +7,7 @@ use aws_lc_rs::{digest, hmac};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
-use testkit::{DEADLINE, Upstream, Weir, answer, wait};
+use testkit::{DEADLINE, Upstream, Weir, responder, wait};
 
 use super::{TOKEN, Viewer, everything, start, weir};
 
@@ -15,7 +15,7 @@ const SECRET: &str = "canary-jwt-secret-0123456789abcdef-0123456789";
 const KEY: &str = "sk-canary-key-0123456789-abcdef";
 const OLD_KEY: &str = "sk-canary-old-0123456789-abcdef";
 
-fn ask(viewer: &Viewer, name: &str, body: Value) -> Value {
+fn send(viewer: &Viewer, name: &str, body: Value) -> Value {
     let response = viewer.act(name, body.clone());
     assert_eq!(response.status(), 200, "{name} {body}: {}", response.text());
     serde_json::from_str(response.text()).unwrap()
@@ -24,7 +24,7 @@ fn ask(viewer: &Viewer, name: &str, body: Value) -> Value {
 #[test]
 fn a_request_is_tested_and_not_sent() {
     let (upstream, weir, viewer) = start("");
-    let test = |body: Value| ask(&viewer, "routes/test", body);
+    let test = |body: Value| send(&viewer, "routes/test", body);
     let cached = test(json!({ "method": "get", "host": "a.test", "path": "/cached/x?y=1" }));
     let route = &cached["route"];
     assert_eq!((&route["name"], &route["cache"], &route["limits"]), (&json!("cached"), &json!("pages"), &json!([])));
@@ -91,7 +91,7 @@ fn questions_that_make_no_sense_are_refused_and_not_repeated() {
         let repeats_token = name == "auth/token" && response.text().contains("canary");
         assert!(!repeats_token, "{}", response.text());
     }
-    let text = viewer.ask("POST", "/console/api/auth/token", &[("X-Weir-CSRF", &viewer.csrf)], "{\"token\": \"canary");
+    let text = viewer.send("POST", "/console/api/auth/token", &[("X-Weir-CSRF", &viewer.csrf)], "{\"token\": \"canary");
     assert!(text.status() == 400 && !text.text().contains("canary"), "{}", text.text());
     assert!(!weir.stdout().contains("canary") && !weir.stderr().contains("canary"));
 }
@@ -106,7 +106,7 @@ fn questions_are_for_pages_of_the_console_only() {
     let (_upstream, _weir, viewer) = start("");
     for (name, body) in &questions {
         let target = format!("/console/api/{name}");
-        let send = |fields: &[(&str, &str)]| viewer.ask("POST", &target, fields, &body.to_string()).status();
+        let send = |fields: &[(&str, &str)]| viewer.send("POST", &target, fields, &body.to_string()).status();
         let csrf = ("X-Weir-CSRF", &*viewer.csrf);
         assert_eq!(send(&[]), 403, "{name}: no secret");
         assert_eq!(send(&[csrf, ("Origin", "http://evil.example")]), 403, "{name}");
@@ -125,7 +125,7 @@ fn questions_are_for_pages_of_the_console_only() {
         let bearer = format!("Bearer {TOKEN}");
         let program = Viewer { address: viewer.address, cookie: String::new(), csrf: String::new() };
         let sent =
-            program.ask("POST", &format!("/console/api/{name}"), &[("Authorization", &bearer)], &body.to_string());
+            program.send("POST", &format!("/console/api/{name}"), &[("Authorization", &bearer)], &body.to_string());
         assert_eq!(sent.status(), 200, "{name}: a program with the token");
     }
 }
@@ -150,7 +150,7 @@ fn hex(bytes: &[u8]) -> String {
 
 /// A gateway with authenticators of several kinds.
 fn guarded() -> (Upstream, Weir, Viewer) {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let builder = weir();
     let keys = builder.dir().join("keys.yaml").display().to_string();
     let entry = |id: &str, key: &str, more: &str| {
@@ -184,7 +184,7 @@ fn named<'v>(list: &'v Value, key: &str, name: &str) -> &'v Value {
 #[test]
 fn a_token_is_judged_by_every_authenticator_and_left_nowhere() {
     let (upstream, weir, viewer) = guarded();
-    let judge = |token: &str| ask(&viewer, "auth/token", json!({ "token": token }));
+    let judge = |token: &str| send(&viewer, "auth/token", json!({ "token": token }));
     let now = seconds();
     let good =
         json!({ "iss": "me", "aud": "api", "sub": "u1", "exp": now + 600, "scope": "orders", "note": "<img src=x>" });
@@ -271,8 +271,8 @@ fn authenticators_are_shown_with_outcomes_keys_and_failures() {
         json!({ "id": "k2", "consumer": "<b>shop</b>", "expires": 978_307_200, "state": "expired" })
     );
     assert_eq!(keys["routes"], json!({ "count": 2, "names": ["keys", "any"] }));
-    let asked = named(&shown["policies"], "name", "asked");
-    assert_eq!((&asked["method"], &asked["fails_open"]), (&json!("forward"), &json!(false)));
+    let requested = named(&shown["policies"], "name", "asked");
+    assert_eq!((&requested["method"], &requested["fails_open"]), (&json!("forward"), &json!(false)));
     let failure = wait::some(DEADLINE, "a failed fetch", || {
         let shown = viewer.json("auth");
         let fetches = named(&shown["policies"], "name", "far")["fetches"].clone();
@@ -288,7 +288,7 @@ fn authenticators_are_shown_with_outcomes_keys_and_failures() {
 
 /// A cache that follows the upstream's fields.
 fn caching() -> (Upstream, Weir, Viewer) {
-    let upstream = Upstream::start(answer::raw(
+    let upstream = Upstream::start(responder::raw(
         "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nVary: Accept-Language\r\nCache-Tag: <b>items</b>\r\nContent-Length: 2\r\n\r\nhi",
     ));
     let weir = weir()
@@ -308,7 +308,7 @@ fn caching() -> (Upstream, Weir, Viewer) {
 #[test]
 fn what_a_cache_has_is_what_the_next_request_gets() {
     let (upstream, weir, viewer) = caching();
-    let look = |url: &str, fields: &[&str]| ask(&viewer, "caches/look-up", json!({ "url": url, "fields": fields }));
+    let look = |url: &str, fields: &[&str]| send(&viewer, "caches/look-up", json!({ "url": url, "fields": fields }));
     let url = format!("{}/items/1", weir.url());
     assert_eq!(look(&url, &[])["note"], "Nothing is stored.");
     let english =
@@ -397,7 +397,7 @@ fn a_difference_shows_no_secret() {
 
 #[test]
 fn who_is_refused_most_is_shown_without_what_may_be_secret() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = weir()
         .config(format!(
             "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nworkers: 1\nupstreams: {{u: {{targets: [{}]}}}}\nlimits:\n  \

@@ -1,7 +1,7 @@
 //! What must be true of every schedule, read from the bytes of both sides by the grammar.
 
-use crate::lane::Seen;
 use crate::oracle::{self, Message, Reading};
+use crate::rig::Seen;
 use crate::schedule::{Messages, Place, Schedule};
 
 /// What came of a schedule.

@@ -2,11 +2,11 @@
 //! falls silent, responds early or sends garbage at each offset of the first request and of its response; to local refusals in the middle of
 //! its body; and from a client that stops, closes or resets at each offset.
 //!
-//! [`schedule`] enumerates what happens, [`lane`] plays both ends of it, and [`judge`] reads both sides by the grammar alone, with a parser
+//! [`schedule`] enumerates what happens, [`rig`] plays both ends of it, and [`judge`] reads both sides by the grammar alone, with a parser
 //! that shares no code with the gateway's. Many schedules run side by side, so that silence, which only a deadline ends, costs next to nothing.
 
 mod judge;
-mod lane;
+mod rig;
 // The grammar, read without the codec's help.
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../../h1/tests/codec/support/oracle.rs"]
@@ -18,14 +18,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::rc::Rc;
 
-use lane::Lane;
+use rig::Rig;
 use schedule::{Place, Schedule};
 use testkit::Weir;
 use tokio::net::TcpListener;
 use tokio::task::LocalSet;
 
 /// Schedules that run side by side.
-const LANES: usize = 64;
+const WORKERS: usize = 64;
 
 /// How often a schedule is begun again that could not be played.
 const AGAIN: usize = 5;
@@ -39,15 +39,15 @@ fn config(addresses: &[std::net::SocketAddr]) -> String {
     let mut yaml = String::from(
         "listen: [127.0.0.1:0]\nworkers: 1\nserver: {head_timeout: 200ms, body_idle_timeout: 100ms, keep_alive: 200ms}\nupstreams:\n",
     );
-    for (lane, address) in addresses.iter().enumerate() {
+    for (rig, address) in addresses.iter().enumerate() {
         let options = "eject: none, retry: {extra_attempts: 0}, timeouts: {first_byte: 100ms, idle: 100ms}";
-        writeln!(yaml, "  u{lane:02}: {{targets: [\"http://{address}\"], {options}}}").unwrap();
+        writeln!(yaml, "  u{rig:02}: {{targets: [\"http://{address}\"], {options}}}").unwrap();
     }
     yaml.push_str("routes:\n");
-    for lane in 0..addresses.len() {
-        writeln!(yaml, "  - {{match: {{path: /{lane:02}/*}}, upstream: u{lane:02}}}").unwrap();
-        writeln!(yaml, "  - {{match: {{path: /{lane:02}/tiny/*}}, body: 8B, upstream: u{lane:02}}}").unwrap();
-        writeln!(yaml, "  - {{match: {{path: /{lane:02}/here/*}}, respond: {{status: 200, body: here}}}}").unwrap();
+    for rig in 0..addresses.len() {
+        writeln!(yaml, "  - {{match: {{path: /{rig:02}/*}}, upstream: u{rig:02}}}").unwrap();
+        writeln!(yaml, "  - {{match: {{path: /{rig:02}/tiny/*}}, body: 8B, upstream: u{rig:02}}}").unwrap();
+        writeln!(yaml, "  - {{match: {{path: /{rig:02}/here/*}}, respond: {{status: 200, body: here}}}}").unwrap();
     }
     yaml
 }
@@ -57,30 +57,30 @@ fn no_fault_at_any_byte_makes_a_body_a_request_or_a_part_a_whole() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     LocalSet::new().block_on(&runtime, async {
         let mut listeners = Vec::new();
-        for _ in 0..LANES {
+        for _ in 0..WORKERS {
             listeners.push(TcpListener::bind("127.0.0.1:0").await.unwrap());
         }
         let addresses: Vec<_> = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
         let weir = Weir::builder(env!("CARGO_BIN_EXE_weir")).config(config(&addresses)).start();
-        let mut lanes: Vec<Lane> = listeners
+        let mut workers: Vec<Rig> = listeners
             .into_iter()
             .enumerate()
-            .map(|(number, listener)| Lane { number, listener: Rc::new(listener), gateway: weir.addr() })
+            .map(|(number, listener)| Rig { number, listener: Rc::new(listener), gateway: weir.addr() })
             .collect();
 
         // The gateway's own fields make the forwarded head longer: how long shows the first exchange.
-        let forwarded = lanes[0].forwarded_lengths().await;
+        let forwarded = workers[0].forwarded_lengths().await;
         let schedules = Rc::new(RefCell::new(schedule::all(forwarded).into_iter().enumerate()));
         let tally = Rc::new(RefCell::new(BTreeMap::<&'static str, Tally>::new()));
-        let tasks: Vec<_> = lanes
+        let tasks: Vec<_> = workers
             .drain(..)
-            .map(|lane| {
+            .map(|rig| {
                 let (schedules, tally) = (schedules.clone(), tally.clone());
                 tokio::task::spawn_local(async move {
                     loop {
                         let next = schedules.borrow_mut().next();
                         let Some((number, schedule)) = next else { return };
-                        let verdict = run(&lane, number, &schedule).await;
+                        let verdict = run(&rig, number, &schedule).await;
                         let mut tally = tally.borrow_mut();
                         let family = tally.entry(schedule.family).or_default();
                         family.schedules += 1;
@@ -119,9 +119,9 @@ struct Tally {
     failed: usize,
 }
 
-async fn run(lane: &Lane, number: usize, schedule: &Schedule) -> judge::Verdict {
-    let messages = schedule.messages(lane.number, number);
-    let mut seen = lane.play(schedule, &messages).await;
+async fn run(rig: &Rig, number: usize, schedule: &Schedule) -> judge::Verdict {
+    let messages = schedule.messages(rig.number, number);
+    let mut seen = rig.play(schedule, &messages).await;
     // On a busy machine the gateway may still have an idle connection of the schedule before, whose end the kernel has not delivered: the first request
     // fails there, and the second one has the fault. That is another schedule.
     for _ in 0..AGAIN {
@@ -129,7 +129,7 @@ async fn run(lane: &Lane, number: usize, schedule: &Schedule) -> judge::Verdict 
         if schedule.place != Place::Upstream || schedule.fault.is_none() || !has_second {
             break;
         }
-        seen = lane.play(schedule, &messages).await;
+        seen = rig.play(schedule, &messages).await;
     }
     judge::judge(schedule, &messages, &seen)
         .unwrap_or_else(|wrong| panic!("schedule {number}: {wrong}\n{schedule:?}\n{}", seen.describe()))

@@ -89,9 +89,9 @@ pub(crate) struct Messages {
 const ANY: (usize, usize) = (0, 0);
 
 impl Schedule {
-    pub(crate) fn messages(&self, lane: usize, number: usize) -> Messages {
+    pub(crate) fn messages(&self, rig: usize, number: usize) -> Messages {
         // A body that is a request, should it ever be taken for one; and more of them, for whatever offset.
-        let evil = format!("GET /{lane:02}/smuggled/{number:05} HTTP/1.1\r\nHost: a\r\n\r\n");
+        let evil = format!("GET /{rig:02}/smuggled/{number:05} HTTP/1.1\r\nHost: a\r\n\r\n");
         let first_body = format!("x={evil}{evil}");
         let path = match self.place {
             Place::Upstream => "one",
@@ -99,7 +99,7 @@ impl Schedule {
             Place::Here => "here/one",
             Place::BadPath => "a%2fb/one",
         };
-        let target = |path: &str| format!("/{lane:02}/{path}/{number:05}");
+        let target = |path: &str| format!("/{rig:02}/{path}/{number:05}");
         let targets = [target(path), target("two"), target("three")];
         let mut requests = format!("POST {} HTTP/1.1\r\nHost: a\r\n", targets[0]).into_bytes();
         match self.request {

@@ -218,7 +218,7 @@ async fn a_client_that_disconnects_while_a_retry_waits_ends_the_call() {
     wait::until(DEADLINE, "the call", || target.calls() == 1);
     call.abort();
     let line = log_lines(&weir, 1).remove(0);
-    assert!(line.contains("\"reason\":\"client_gone\"") && !line.contains("grpc_status"), "{line}");
+    assert!(line.contains("\"reason\":\"client_disconnected\"") && !line.contains("grpc_status"), "{line}");
     assert_eq!(target.calls(), 1);
     client.unary(Request::new(text("y"))).await.unwrap();
 }

@@ -4,7 +4,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
-use testkit::{DEADLINE, Upstream, Weir, answer, wait};
+use testkit::{DEADLINE, Upstream, Weir, responder, wait};
 use tonic::Request;
 use tonic::metadata::MetadataValue;
 
@@ -42,7 +42,7 @@ fn outcome(span: &Span) -> (Option<i64>, bool, Option<&str>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn spans_have_the_status_of_the_call_and_of_each_attempt() {
-    let collector = Upstream::builder().record_limit(8 << 20).start(answer::ok(""));
+    let collector = Upstream::builder().record_limit(8 << 20).start(responder::ok(""));
     let target = Target::start(|call, _| match (call.field("grpc-previous-rpc-attempts"), call.field("x-say")) {
         (None, None) => Says::head(14),
         (_, Some("5")) => Says::Trailers(5),

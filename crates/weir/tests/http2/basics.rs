@@ -1,13 +1,13 @@
 //! What every client needs: requests and responses of all kinds, on one port with HTTP/1.1.
 
-use testkit::{DEADLINE, Upstream, answer, wait};
+use testkit::{DEADLINE, Upstream, responder, wait};
 
 use crate::client::{Client, request};
 use crate::{gateway, gateway_with};
 
 #[test]
 fn one_port_speaks_both_protocols_by_the_preface() {
-    let upstream = Upstream::start(answer::echo());
+    let upstream = Upstream::start(responder::echo());
     let weir = gateway(&upstream);
     let mut client = Client::connect(weir.addr());
     assert_eq!(client.fetch("/x?y=1").status, 200);
@@ -102,7 +102,7 @@ fn responses_without_a_body_end_with_their_head() {
 
 #[test]
 fn the_log_and_the_metrics_name_the_protocol() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway_with(&upstream, "", "");
     let mut client = Client::connect(weir.addr());
     assert_eq!(client.fetch("/a").text(), "hello");

@@ -122,7 +122,7 @@ pub(crate) struct Client {
     /// A stream that gets none all the same.
     pub(crate) stalled: Option<u32>,
     /// Whether PING and SETTINGS are acknowledged.
-    pub(crate) answers: bool,
+    pub(crate) responses: bool,
     next: u32,
 }
 
@@ -159,7 +159,7 @@ impl Client {
             is_closed: false,
             gives_credit: true,
             stalled: None,
-            answers: true,
+            responses: true,
             next: 1,
         }
     }
@@ -303,14 +303,14 @@ impl Client {
                     let id = u16::from_be_bytes([parameter[0], parameter[1]]);
                     self.settings.insert(id, u32::from_be_bytes(parameter[2..6].try_into().unwrap()));
                 }
-                if self.answers {
+                if self.responses {
                     self.send(&frame(SETTINGS, 1, 0, &[]));
                 }
             }
             SETTINGS => {}
             PING if flags & 1 == 0 => {
                 self.pings.push(payload.to_vec());
-                if self.answers {
+                if self.responses {
                     self.send(&frame(PING, 1, 0, payload));
                 }
             }

@@ -1,6 +1,6 @@
 //! Abuse: each flood ends with the stated code, and costs the upstream no more than the limits say.
 
-use testkit::{DEADLINE, Upstream, answer, wait};
+use testkit::{DEADLINE, Upstream, responder, wait};
 
 use crate::client::*;
 use crate::{gateway, gateway_with};
@@ -8,7 +8,7 @@ use crate::{gateway, gateway_with};
 #[test]
 fn rapid_reset_makes_no_room_and_ends_the_connection() {
     // CVE-2023-44487. Exchanges that do not see the reset yet count.
-    let upstream = Upstream::start(answer::stall());
+    let upstream = Upstream::start(responder::stall());
     let weir = gateway_with(&upstream, "server: {http2: {max_concurrent_streams: 10}}\n", "");
     let mut client = Client::connect(weir.addr());
     for _ in 0..2000 {
@@ -19,7 +19,7 @@ fn rapid_reset_makes_no_room_and_ends_the_connection() {
     assert!(upstream.request_count() <= 400, "{}", upstream.request_count());
     upstream.wait_for_open(0);
     // Others are served.
-    upstream.set_answer(answer::ok("hello"));
+    upstream.set_responder(responder::ok("hello"));
     assert_eq!(Client::connect(weir.addr()).fetch("/").text(), "hello");
     wait::until(DEADLINE, "the count of what was paid for", || {
         weir.admin_get("/metrics").text().contains(r#"http2_abuse_total{kind="client_reset"}"#)
@@ -29,7 +29,7 @@ fn rapid_reset_makes_no_room_and_ends_the_connection() {
 #[test]
 fn made_you_reset_is_paid_for_with_every_trigger() {
     // CVE-2025-8671: the client forces the gateway to reset the stream.
-    let upstream = Upstream::start(answer::stall());
+    let upstream = Upstream::start(responder::stall());
     let weir = gateway(&upstream);
     let triggers: [fn(u32) -> Vec<u8>; 3] = [
         |stream| frame(WINDOW_UPDATE, 0, stream, &[0; 4]),
@@ -49,7 +49,7 @@ fn made_you_reset_is_paid_for_with_every_trigger() {
 
 #[test]
 fn floods_of_frames_end_the_connection() {
-    let upstream = Upstream::start(answer::ok(""));
+    let upstream = Upstream::start(responder::ok(""));
     let weir = gateway(&upstream);
     let of = |bytes: Vec<u8>, count: usize| bytes.repeat(count);
     for (what, flood) in [
@@ -71,7 +71,7 @@ fn floods_of_frames_end_the_connection() {
 
 #[test]
 fn a_continuation_flood_ends_the_connection_and_reaches_nobody() {
-    let upstream = Upstream::start(answer::ok(""));
+    let upstream = Upstream::start(responder::ok(""));
     let weir = gateway(&upstream);
     let mut client = Client::connect(weir.addr());
     client.send(&frame(HEADERS, 0, 1, &block(&request("GET", "/", &[]))));
@@ -84,7 +84,7 @@ fn a_continuation_flood_ends_the_connection_and_reaches_nobody() {
 
 #[test]
 fn a_head_above_the_limits_is_431_and_the_connection_goes_on() {
-    let upstream = Upstream::start(answer::ok(""));
+    let upstream = Upstream::start(responder::ok(""));
     let weir = gateway_with(&upstream, "server: {head: 8KiB, fields: 20}\n", "");
     let mut client = Client::connect(weir.addr());
     let large = "x".repeat(6000);
@@ -100,7 +100,7 @@ fn a_head_above_the_limits_is_431_and_the_connection_goes_on() {
 #[test]
 fn streams_above_the_limit_are_refused_and_the_others_served() {
     let gate = testkit::Gate::new();
-    let upstream = Upstream::start(answer::gated(&gate, answer::ok("hello")));
+    let upstream = Upstream::start(responder::gated(&gate, responder::ok("hello")));
     let weir = gateway_with(&upstream, "server: {http2: {max_concurrent_streams: 3}}\n", "");
     let mut client = Client::connect(weir.addr());
     let streams: Vec<u32> = (0..5).map(|_| client.get("/")).collect();
@@ -119,7 +119,7 @@ fn streams_above_the_limit_are_refused_and_the_others_served() {
 /// What one address may lose on all its connections together. Addresses of 127.0.0.0/8 are each a client of their own.
 #[test]
 fn an_address_that_floods_again_and_again_gets_no_further_connection() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway_with(&upstream, "server: {http2: {abuse_per_client: 1000/h}}\n", "");
     let flood = frame(PING, 0, 0, &[0; 8]).repeat(400);
     for round in 0..5 {
@@ -147,7 +147,7 @@ fn an_address_that_floods_again_and_again_gets_no_further_connection() {
 /// Points that a connection has lost count also when it ended in peace; honest ones lose none.
 #[test]
 fn floods_that_stop_in_time_are_paid_for_and_honest_work_is_not() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway_with(&upstream, "server: {http2: {abuse_per_client: 1000/h}}\n", "");
     for _ in 0..50 {
         let mut client = Client::connect(weir.addr());
@@ -174,7 +174,7 @@ fn floods_that_stop_in_time_are_paid_for_and_honest_work_is_not() {
 /// A load balancer that is trusted has the connections of all its clients; an address in its header is one of a client.
 #[test]
 fn trusted_proxies_pay_for_nobody() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let top = "trusted_proxies: [127.0.0.1]\nserver: {http2: {abuse_per_client: 200/h}}\n";
     let weir = gateway_with(&upstream, top, "");
     for _ in 0..4 {

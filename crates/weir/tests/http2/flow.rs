@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use testkit::{DEADLINE, Upstream, answer, wait};
+use testkit::{DEADLINE, Upstream, responder, wait};
 
 use crate::client::*;
 use crate::{gateway, gateway_with};
@@ -42,7 +42,7 @@ fn a_stalled_stream_holds_little_and_delays_no_other() {
 
 #[test]
 fn a_client_that_opens_its_window_byte_by_byte_is_cut_off() {
-    let upstream = Upstream::start(answer::large(1_000_000));
+    let upstream = Upstream::start(responder::large(1_000_000));
     let weir = gateway_with(&upstream, "server: {body_idle_timeout: 500ms}\n", "");
     // SETTINGS_INITIAL_WINDOW_SIZE 0, then one byte at a time.
     let mut client = Client::connect_with(weir.addr(), &[(4, 0)]);
@@ -62,7 +62,7 @@ fn a_client_that_opens_its_window_byte_by_byte_is_cut_off() {
 /// The kernel announces space only when much of its buffer is free, which such a reader may take longer for than it may take nothing.
 #[test]
 fn a_client_that_reads_slowly_is_not_cut_off() {
-    let upstream = Upstream::start(answer::large(200_000_000));
+    let upstream = Upstream::start(responder::large(200_000_000));
     let weir = gateway_with(&upstream, "server: {body_idle_timeout: 500ms}\n", "");
     let mut client = Client::connect_with(weir.addr(), &[(4, 0x7fff_ffff)]);
     client.gives_credit = false;
@@ -89,7 +89,7 @@ fn a_client_that_reads_slowly_is_not_cut_off() {
 
 #[test]
 fn a_client_with_windows_of_zero_gets_its_response_when_it_opens_them() {
-    let upstream = Upstream::start(answer::ok(vec![b'x'; 100_000]));
+    let upstream = Upstream::start(responder::ok(vec![b'x'; 100_000]));
     let weir = gateway(&upstream);
     let mut client = Client::connect_with(weir.addr(), &[(4, 0)]);
     client.gives_credit = false;
@@ -149,8 +149,8 @@ fn an_upload_gets_no_more_credit_than_the_upstream_takes() {
 }
 
 #[test]
-fn an_upload_that_stops_is_answered_408() {
-    let upstream = Upstream::start(answer::echo());
+fn an_upload_that_stops_is_a_408() {
+    let upstream = Upstream::start(responder::echo());
     let weir = gateway_with(&upstream, "server: {body_idle_timeout: 200ms}\n", "");
     let mut client = Client::connect(weir.addr());
     let stream = client.open(&request("POST", "/", &[("content-length", "10")]), false);
@@ -164,7 +164,7 @@ fn an_upload_that_stops_is_answered_408() {
 #[test]
 fn one_stalled_stream_beside_ninety_nine_fast_ones() {
     const SIZE: usize = 300_000;
-    let upstream = Upstream::start(answer::large(SIZE as u64));
+    let upstream = Upstream::start(responder::large(SIZE as u64));
     let weir = gateway(&upstream);
     let mut client = Client::connect(weir.addr());
     let stalled = client.get("/");

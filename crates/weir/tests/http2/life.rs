@@ -1,6 +1,6 @@
 //! The life of a connection: drain, reload, idle, `max_requests`, timeouts, many streams with the neighbouring features.
 
-use testkit::{DEADLINE, Gate, Signal, Upstream, Weir, answer, wait};
+use testkit::{DEADLINE, Gate, Signal, Upstream, Weir, responder, wait};
 
 use crate::client::*;
 use crate::{gateway, gateway_with};
@@ -8,10 +8,10 @@ use crate::{gateway, gateway_with};
 #[test]
 fn a_drain_says_goaway_twice_and_serves_what_runs() {
     let gate = Gate::new();
-    let upstream = Upstream::start(answer::gated(&gate, answer::ok("hello")));
+    let upstream = Upstream::start(responder::gated(&gate, responder::ok("hello")));
     let weir = gateway(&upstream);
     let mut client = Client::connect(weir.addr());
-    client.answers = false;
+    client.responses = false;
     let first = client.get("/");
     upstream.wait_for_requests(1);
     let mut idle = Client::connect(weir.addr());
@@ -36,7 +36,7 @@ fn a_drain_says_goaway_twice_and_serves_what_runs() {
 
 #[test]
 fn a_reload_holds_for_open_connections_and_removed_listeners_drain() {
-    let upstream = Upstream::start(answer::ok("old"));
+    let upstream = Upstream::start(responder::ok("old"));
     let config = |listen: &str, body: &str| {
         format!(
             "listen: {listen}\nadmin: 127.0.0.1:0\nworkers: 1\nroutes: [{{match: {{path: /*}}, respond: {{body: {body}}}}}]\n"
@@ -59,7 +59,7 @@ fn a_reload_holds_for_open_connections_and_removed_listeners_drain() {
 
 #[test]
 fn a_connection_ends_after_max_requests_and_when_idle() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway_with(&upstream, "server: {http2: {max_requests: 3}}\n", "");
     let mut client = Client::connect(weir.addr());
     for _ in 0..3 {
@@ -74,17 +74,17 @@ fn a_connection_ends_after_max_requests_and_when_idle() {
 
 #[test]
 fn a_connection_without_settings_or_end_of_head_is_ended() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway_with(&upstream, "server: {head_timeout: 200ms}\n", "");
     let mut silent = Client::raw(weir.addr());
     silent.send(&http2::PREFACE[..10]);
     silent.code_at_end();
     let mut without = Client::raw(weir.addr());
-    without.answers = false;
+    without.responses = false;
     without.send(http2::PREFACE);
     assert_eq!(without.code_at_end(), Some(4), "SETTINGS_TIMEOUT");
     let mut open = Client::connect(weir.addr());
-    open.answers = false;
+    open.responses = false;
     open.send(&frame(HEADERS, 0, 1, &block(&request("GET", "/", &[]))));
     assert_eq!(open.code_at_end(), Some(ENHANCE_YOUR_CALM));
     assert_eq!(upstream.request_count(), 0);
@@ -93,7 +93,7 @@ fn a_connection_without_settings_or_end_of_head_is_ended() {
 #[test]
 fn a_cancelled_request_ends_at_the_upstream_but_for_other_readers_of_a_fill() {
     let gate = Gate::new();
-    let upstream = Upstream::start(answer::gated(&gate, answer::ok("hello")));
+    let upstream = Upstream::start(responder::gated(&gate, responder::ok("hello")));
     let weir = gateway(&upstream);
     let mut client = Client::connect(weir.addr());
     let stream = client.get("/");
@@ -133,15 +133,15 @@ fn a_cancelled_request_ends_at_the_upstream_but_for_other_readers_of_a_fill() {
 
 #[test]
 fn a_hundred_streams_with_limits_a_cache_and_failing_upstreams() {
-    let broken = Upstream::start(answer::in_turn([
-        answer::close(),
-        answer::reset(),
-        answer::status(503),
-        answer::raw_then_close("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"),
-        answer::raw_then_close("HTTP/1.1 200 OK\r\nContent-Le"),
-        answer::raw("nonsense\r\n\r\n"),
-        answer::chunked(["a", "b", "c"]),
-        answer::stall(),
+    let broken = Upstream::start(responder::in_order([
+        responder::close(),
+        responder::reset(),
+        responder::status(503),
+        responder::raw_then_close("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"),
+        responder::raw_then_close("HTTP/1.1 200 OK\r\nContent-Le"),
+        responder::raw("nonsense\r\n\r\n"),
+        responder::chunked(["a", "b", "c"]),
+        responder::stall(),
     ]));
     let good = Upstream::start(|conn, request| {
         conn.respond(200, &[("Cache-Control", "max-age=60")], format!("{}!", request.head.target()))
@@ -192,14 +192,14 @@ fn a_hundred_streams_with_limits_a_cache_and_failing_upstreams() {
 #[test]
 fn an_upstream_that_fails_at_any_offset_never_makes_a_complete_response() {
     let whole = b"HTTP/1.1 200 OK\r\nContent-Type: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n";
-    let upstream = Upstream::start(answer::ok(""));
+    let upstream = Upstream::start(responder::ok(""));
     let weir = gateway_with(&upstream, "", "    timeouts: {first_byte: 200ms, idle: 200ms}\n");
     let mut client = Client::connect(weir.addr());
     for at in (0..whole.len()).step_by(3) {
         for fault in ["close", "reset", "stall"] {
-            upstream.set_answer(match fault {
-                "close" => answer::raw_then_close(&whole[..at]),
-                "reset" => answer::raw_then_reset(&whole[..at]),
+            upstream.set_responder(match fault {
+                "close" => responder::raw_then_close(&whole[..at]),
+                "reset" => responder::raw_then_reset(&whole[..at]),
                 // Slow: only now and then.
                 _ if at % 15 != 0 => continue,
                 _ => {
@@ -220,6 +220,6 @@ fn an_upstream_that_fails_at_any_offset_never_makes_a_complete_response() {
             assert!(is_error || is_reset, "{fault} at {at}: {response:?}");
         }
     }
-    upstream.set_answer(answer::raw(&whole[..]));
+    upstream.set_responder(responder::raw(&whole[..]));
     assert_eq!(client.fetch("/").text(), "hello world");
 }

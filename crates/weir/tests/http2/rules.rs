@@ -1,7 +1,7 @@
 //! The safety rules of docs/HTTP2-SAFETY.md through the listener: for whatever frames, the upstream sees no byte, or one request that every
 //! parser reads alike. The names end with the number of the rule.
 
-use testkit::{Conn, DEADLINE, Gate, Message, Recorded, Upstream, WireError, answer, wait};
+use testkit::{Conn, DEADLINE, Gate, Message, Recorded, Upstream, WireError, responder, wait};
 
 use crate::client::*;
 use crate::{gateway, gateway_with};
@@ -99,7 +99,7 @@ fn connect_is_not_offered_rules_4_18() {
 
 #[test]
 fn the_path_is_normalised_once_for_both_protocols_rule_5() {
-    let upstream = Upstream::start(answer::ok(""));
+    let upstream = Upstream::start(responder::ok(""));
     let weir = gateway(&upstream);
     let mut client = Client::connect(weir.addr());
     assert_eq!(client.fetch("/a/../b/./%63?x=%2F").status, 200);
@@ -108,7 +108,7 @@ fn the_path_is_normalised_once_for_both_protocols_rule_5() {
 
 #[test]
 fn scheme_and_host_come_from_the_connection_rules_6_7() {
-    let upstream = Upstream::start(answer::ok(""));
+    let upstream = Upstream::start(responder::ok(""));
     let weir = gateway(&upstream);
     let mut client = Client::connect(weir.addr());
     let fields = [
@@ -179,7 +179,7 @@ fn content_length_holds_or_nothing_is_complete_rule_9() {
 
 #[test]
 fn a_body_that_breaks_its_length_is_recorded_as_what_its_client_is_told_rule_9() {
-    let upstream = Upstream::start(answer::stall());
+    let upstream = Upstream::start(responder::stall());
     let weir = gateway(&upstream);
     let mut client = Client::connect(weir.addr());
     let log = || std::fs::read_to_string(weir.dir().join("access.log")).unwrap_or_default();
@@ -262,20 +262,20 @@ fn a_response_that_breaks_off_is_reset_rule_11() {
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n0\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\nzz\r\n",
     ] {
-        let upstream = Upstream::start(answer::raw_then_close(broken));
+        let upstream = Upstream::start(responder::raw_then_close(broken));
         let weir = gateway(&upstream);
         let mut client = Client::connect(weir.addr());
         let response = client.fetch("/");
         assert!(!response.has_ended, "{broken:?}: {response:?}");
         assert_eq!(response.reset, Some(INTERNAL_ERROR), "{broken:?}");
-        upstream.set_answer(answer::ok("fine"));
+        upstream.set_responder(responder::ok("fine"));
         assert_eq!(client.fetch("/").text(), "fine", "other streams are served");
     }
 }
 
 #[test]
 fn cookie_crumbs_are_one_line_rule_12() {
-    let upstream = Upstream::start(answer::ok(""));
+    let upstream = Upstream::start(responder::ok(""));
     let weir = gateway(&upstream);
     let mut client = Client::connect(weir.addr());
     let stream = client.open(&with(&[("cookie", "a=1"), ("x", "y"), ("cookie", "b=2"), ("cookie", "c=3")]), true);
@@ -327,7 +327,7 @@ fn interim_responses_do_not_end_the_stream_rules_14_17() {
 
 #[test]
 fn a_switch_of_protocols_never_reaches_a_client_rule_14() {
-    let upstream = Upstream::start(answer::raw(
+    let upstream = Upstream::start(responder::raw(
         "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nbytes",
     ));
     let weir = gateway_with(&upstream, "", "    upgrade: [websocket]\n");
@@ -338,7 +338,7 @@ fn a_switch_of_protocols_never_reaches_a_client_rule_14() {
 
 #[test]
 fn identity_and_alias_fields_are_removed_rule_16() {
-    let upstream = Upstream::start(answer::ok(""));
+    let upstream = Upstream::start(responder::ok(""));
     let weir = gateway(&upstream);
     let mut client = Client::connect(weir.addr());
     let forged = [
@@ -362,7 +362,7 @@ fn identity_and_alias_fields_are_removed_rule_16() {
 }
 
 #[test]
-fn expect_is_answered_once_and_not_forwarded_rule_17() {
+fn expect_gets_one_100_and_is_not_forwarded_rule_17() {
     let upstream = Upstream::start(returns_body());
     let weir = gateway(&upstream);
     let mut client = Client::connect(weir.addr());
@@ -378,7 +378,7 @@ fn expect_is_answered_once_and_not_forwarded_rule_17() {
 
 #[test]
 fn upgrade_to_h2c_is_neither_followed_nor_forwarded() {
-    let upstream = Upstream::start(answer::ok("plain"));
+    let upstream = Upstream::start(responder::ok("plain"));
     let weir = gateway(&upstream);
     let mut client = weir.connect();
     client.send(
@@ -410,7 +410,7 @@ fn an_early_response_is_complete_and_the_rest_is_reset_with_no_error() {
 #[test]
 fn errors_of_the_gateway_are_responses() {
     let gate = Gate::new();
-    let upstream = Upstream::start(answer::gated(&gate, answer::ok("late")));
+    let upstream = Upstream::start(responder::gated(&gate, responder::ok("late")));
     let weir = gateway_with(&upstream, "server: {request_line: 64B}\n", "    timeouts: {first_byte: 100ms}\n");
     let mut client = Client::connect(weir.addr());
     let response = client.fetch("/");

@@ -259,12 +259,12 @@ fn a_response_before_the_end_of_its_request_is_complete() {
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nbegin");
     let mut target = Raw::accept(&listener);
     target.until(HEADERS);
-    let reply = [
+    let got = [
         frame(HEADERS, END_HEADERS, 1, &block(&[(":status", "413"), ("content-length", "3")])),
         frame(DATA, END_STREAM, 1, b"big"),
         frame(RST_STREAM, 0, 1, &NO_ERROR.to_be_bytes()),
     ];
-    target.send(&reply.concat());
+    target.send(&got.concat());
     let response = client.read_response();
     assert_eq!((response.status(), response.text()), (413, "big"));
 }
@@ -376,7 +376,7 @@ fn an_idle_connection_is_closed_and_a_reload_changes_the_protocol() {
     wait::until(DEADLINE, "the idle connection to be closed", || !open());
     assert_eq!(weir.get("/").text(), "two");
     assert_eq!(target.connections(), 2);
-    let upstream = testkit::Upstream::start(testkit::answer::ok("one"));
+    let upstream = testkit::Upstream::start(testkit::responder::ok("one"));
     let yaml = std::fs::read_to_string(weir.config_path()).unwrap();
     let yaml = yaml.replace(&target.address.to_string(), &upstream.socket_addr().to_string());
     weir.rewrite_config(&yaml.replace("    protocol: http2\n", ""));

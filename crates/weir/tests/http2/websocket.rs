@@ -3,7 +3,7 @@
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use testkit::{DEADLINE, Upstream, Weir, WireError, answer, wait};
+use testkit::{DEADLINE, Upstream, Weir, WireError, responder, wait};
 
 use super::client::{CANCEL, Client, Response, request};
 use super::{gateway, gateway_with};
@@ -121,7 +121,7 @@ fn a_megabyte_passes_whatever_the_windows() {
 
 #[test]
 fn only_routes_with_websocket_have_tunnels_and_only_then_they_are_offered_rule_18() {
-    let upstream = Upstream::start(answer::ok("page"));
+    let upstream = Upstream::start(responder::ok("page"));
     let weir = gateway(&upstream);
     let mut client = Client::connect(weir.addr());
     assert_eq!(client.fetch("/").status, 200);
@@ -145,15 +145,15 @@ fn only_routes_with_websocket_have_tunnels_and_only_then_they_are_offered_rule_1
 
 #[test]
 fn nothing_but_a_right_101_opens_a_tunnel_rule_18() {
-    let upstream = Upstream::start(answer::ok("a page"));
+    let upstream = Upstream::start(responder::ok("a page"));
     let weir = gateway_with(&upstream, "", UPGRADE);
     let response = refused(&weir, &[]);
     assert_eq!(response.status, 502, "a success would pass for a tunnel");
     assert!(response.has_ended && response.text().contains("bad_response"), "{}", response.text());
-    upstream.set_answer(answer::status(403));
+    upstream.set_responder(responder::status(403));
     let response = refused(&weir, &[]);
     assert!(response.status == 403 && response.has_ended, "{response:?}");
-    upstream.set_answer(answer::close());
+    upstream.set_responder(responder::close());
     assert_eq!(refused(&weir, &[]).status, 502);
 
     let wrong = echo(|_| accept("another key"));
@@ -216,7 +216,7 @@ fn limits_and_identity_hold_for_tunnels() {
 
 #[test]
 fn what_is_for_responses_leaves_tunnels_alone() {
-    let (upstream, shadow) = (echo(accept), Upstream::start(answer::ok("")));
+    let (upstream, shadow) = (echo(accept), Upstream::start(responder::ok("")));
     let text = format!(
         "listen: [{{bind: 127.0.0.1:0, http2: prior_knowledge}}]\nadmin: 127.0.0.1:0\nworkers: 1\n\
          caches: {{c: {{mode: ttl}}}}\n\

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use import::{Format, import};
-use testkit::{Nginx, RawClient, Upstream, Weir, answer};
+use testkit::{Nginx, RawClient, Upstream, Weir, responder};
 
 /// A request: method, target, further fields, body.
 type Request<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a str);
@@ -132,8 +132,8 @@ fn judge(conn: &mut testkit::Conn, request: &testkit::Message) -> Result<(), tes
 
 #[test]
 fn nginx() {
-    let (upstream, service) = (Upstream::start(answer::ok("ok")), Upstream::start(judge));
-    let (address, asked) = (upstream.socket_addr(), service.socket_addr());
+    let (upstream, service) = (Upstream::start(responder::ok("ok")), Upstream::start(judge));
+    let (address, requested) = (upstream.socket_addr(), service.socket_addr());
     // bcrypt of "secret", at the least cost.
     let hash = bcrypt::hash("secret", 4).unwrap();
     let server =         "server_name a.example.com;
@@ -157,7 +157,7 @@ fn nginx() {
          location /users/ { auth_basic users; auth_basic_user_file passwords; proxy_pass http://app; }
          location = /_ask { internal; proxy_pass http://ask/verify; proxy_pass_request_body off; proxy_set_header Content-Length \"\"; proxy_set_header X-Original-URI $request_uri; }
          location /asked/ { auth_request /_ask; auth_request_set $tenant $upstream_http_x_tenant; proxy_set_header X-Tenant $tenant; proxy_pass http://app; }";
-    let http = format!("upstream app {{ server {address}; }} upstream ask {{ server {asked}; }}");
+    let http = format!("upstream app {{ server {address}; }} upstream ask {{ server {requested}; }}");
     let nginx = Nginx::start_beside(&http, server);
     std::fs::write(nginx.dir().join("passwords"), format!("user:{hash}\n")).unwrap();
     let conf = nginx.dir().join("nginx.conf");
@@ -172,15 +172,15 @@ fn nginx() {
     let weir = weir_with(Format::Nginx, &conf);
     let mut wrong = Vec::new();
     for &request in REQUESTS {
-        let theirs = send(nginx.address(), &upstream, request);
-        let ours = send(weir.addr(), &upstream, request);
-        if theirs != ours {
-            wrong.push(format!("{} {}\n  nginx: {theirs:?}\n  weir:  {ours:?}", request.0, request.1));
+        let other = send(nginx.address(), &upstream, request);
+        let own = send(weir.addr(), &upstream, request);
+        if other != own {
+            wrong.push(format!("{} {}\n  nginx: {other:?}\n  weir:  {own:?}", request.0, request.1));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let asking = REQUESTS.iter().filter(|(_, target, ..)| target.starts_with("/asked/")).count();
-    assert_eq!(service.request_count(), 2 * asking, "each of both asked about each request");
+    let requesting = REQUESTS.iter().filter(|(_, target, ..)| target.starts_with("/asked/")).count();
+    assert_eq!(service.request_count(), 2 * requesting, "each of both asked about each request");
 }
 
 /// Matched, forwarded and responded to as by Caddy; redirects without a query, which Caddy drops.
@@ -210,7 +210,7 @@ fn caddy() {
         eprintln!("skipped: caddy is not here (GAUGE_CADDY, or Debian package caddy)");
         return;
     }
-    let upstream = Upstream::start(answer::ok("ok"));
+    let upstream = Upstream::start(responder::ok("ok"));
     let port = testkit::ports::Port::free();
     let address = upstream.socket_addr();
     let proxy = format!("reverse_proxy {address}");
@@ -282,11 +282,11 @@ fn caddy() {
     let weir = weir_with(Format::Caddy, &file);
     let mut wrong = Vec::new();
     for &request in CADDY_REQUESTS {
-        let theirs = send(port.address(), &upstream, request);
-        let ours = send(weir.addr(), &upstream, request);
+        let other = send(port.address(), &upstream, request);
+        let own = send(weir.addr(), &upstream, request);
         // Go's client requests gzip where the request says nothing.
-        if theirs.without_gzip() != ours {
-            wrong.push(format!("{} {}\n  caddy: {theirs:?}\n  weir:  {ours:?}", request.0, request.1));
+        if other.without_gzip() != own {
+            wrong.push(format!("{} {}\n  caddy: {other:?}\n  weir:  {own:?}", request.0, request.1));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

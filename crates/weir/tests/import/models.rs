@@ -1,7 +1,7 @@
 //! A configuration of LiteLLM, run by Weir: who serves which model, under which name and with which key, and who takes over.
 
 use import::{Format, import_text};
-use testkit::{Upstream, Weir, answer};
+use testkit::{Upstream, Weir, responder};
 
 fn completion(model: &str) -> String {
     format!(
@@ -25,7 +25,7 @@ struct Rig {
 
 fn rig() -> Rig {
     let (first, second) =
-        (Upstream::start(answer::raw(completion("one"))), Upstream::start(answer::raw(completion("two"))));
+        (Upstream::start(responder::raw(completion("one"))), Upstream::start(responder::raw(completion("two"))));
     let file = format!(
         "model_list:
   - model_name: large
@@ -46,7 +46,7 @@ router_settings: {{num_retries: 1, fallbacks: [{{large: [small]}}], model_group_
 }
 
 impl Rig {
-    fn ask(&self, model: &str) -> u16 {
+    fn get(&self, model: &str) -> u16 {
         let body = format!(r#"{{"model":"{model}","messages":[{{"role":"user","content":"hello"}}]}}"#);
         let fields = [("Content-Type", "application/json"), ("Authorization", "Bearer sk-of-a-client")];
         self.weir.request("POST", "/v1/chat/completions", &fields, body).status()
@@ -57,9 +57,9 @@ impl Rig {
 fn each_model_goes_to_its_deployment() {
     let rig = rig();
     for name in ["large", "gpt-4"] {
-        assert_eq!(rig.ask(name), 200, "{name}");
+        assert_eq!(rig.get(name), 200, "{name}");
     }
-    assert_eq!(rig.ask("small"), 200);
+    assert_eq!(rig.get("small"), 200);
     let (first, second) = (rig.first.requests(), rig.second.requests());
     assert_eq!((first.len(), second.len()), (2, 1));
     for request in first {
@@ -76,7 +76,7 @@ fn each_model_goes_to_its_deployment() {
 fn a_model_that_was_not_imported_is_served_by_nobody() {
     let rig = rig();
     for name in ["titan", "other"] {
-        assert_eq!(rig.ask(name), 404, "{name}");
+        assert_eq!(rig.get(name), 404, "{name}");
     }
     assert_eq!((rig.first.request_count(), rig.second.request_count()), (0, 0));
 }
@@ -84,10 +84,10 @@ fn a_model_that_was_not_imported_is_served_by_nobody() {
 #[test]
 fn a_fallback_takes_over() {
     let rig = rig();
-    rig.first.set_answer(answer::status(503));
-    assert_eq!(rig.ask("large"), 200);
+    rig.first.set_responder(responder::status(503));
+    assert_eq!(rig.get("large"), 200);
     assert_eq!(rig.second.request_count(), 1);
-    rig.second.set_answer(answer::status(503));
-    rig.first.set_answer(answer::raw(completion("one")));
-    assert_eq!(rig.ask("small"), 503, "it has no fallback of its own");
+    rig.second.set_responder(responder::status(503));
+    rig.first.set_responder(responder::raw(completion("one")));
+    assert_eq!(rig.get("small"), 503, "it has no fallback of its own");
 }

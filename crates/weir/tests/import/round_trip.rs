@@ -50,16 +50,16 @@ fn load(name: &str, text: &str) -> BTreeSet<String> {
 
 fn same_routes(format: Format, file: &str) {
     for api in ["auction", "corners", "tls"] {
-        same_as_ours(format, api, &golden(api, file));
+        same_as_exported(format, api, &golden(api, file));
     }
 }
 
-fn same_as_ours(format: Format, api: &str, path: &Path) {
+fn same_as_exported(format: Format, api: &str, path: &Path) {
     let imported = import(format, path).unwrap_or_else(|error| panic!("{error}"));
-    let theirs = load(&path.display().to_string(), &imported.yaml);
-    let ours = load(api, &std::fs::read_to_string(golden(api, "weir/weir.yaml")).unwrap());
-    let missing: Vec<_> = ours.difference(&theirs).collect();
-    let more: Vec<_> = theirs.difference(&ours).collect();
+    let other = load(&path.display().to_string(), &imported.yaml);
+    let own = load(api, &std::fs::read_to_string(golden(api, "weir/weir.yaml")).unwrap());
+    let missing: Vec<_> = own.difference(&other).collect();
+    let more: Vec<_> = other.difference(&own).collect();
     assert!(
         missing.is_empty() && more.is_empty(),
         "{api}, {}\nmissing: {missing:#?}\nmore: {more:#?}\n{}",
@@ -99,6 +99,6 @@ fn caddy() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("caddy.json");
         std::fs::write(&file, output.stdout).unwrap();
-        same_as_ours(Format::Caddy, api, &file);
+        same_as_exported(Format::Caddy, api, &file);
     }
 }

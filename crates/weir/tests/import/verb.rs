@@ -60,7 +60,7 @@ fn a_file_is_replaced_only_by_force() {
 }
 
 #[test]
-fn the_report_is_json_if_asked_for() {
+fn the_report_is_json_on_request() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("nginx.conf"), WHOLE.replace("server {", "limit_rate 100k;\n server {")).unwrap();
     let output = import(folder.path(), &["nginx", "nginx.conf", "--report", "json"]);

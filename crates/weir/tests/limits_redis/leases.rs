@@ -3,11 +3,11 @@
 use super::*;
 
 #[test]
-fn a_lease_asks_less_and_keeps_its_bound() {
+fn a_lease_sends_fewer_requests_and_keeps_its_bound() {
     let redis = Redis::start();
     let limits =
         "  few: {algorithm: fixed_window, quota: 100, window: 600s, key: 'header:X-API-KEY', store: redis, lease: 10}";
-    let text = yaml(&redis.url(), PATIENT, limits, "few").replace("workers: 2", "workers: 1");
+    let text = yaml(&redis.url(), LONG_TIMEOUT, limits, "few").replace("workers: 2", "workers: 1");
     let weir = builder().config(text).start();
     let mut client = weir.connect();
     let passed = statuses(&mut client, 150, "k").iter().filter(|status| **status == 200).count();
@@ -54,7 +54,7 @@ fn leases_of_two_gateways_use_the_whole_quota_and_keep_their_bound_under_concurr
            bucket: {{algorithm: token_bucket, rate: 1/h, burst: 400, {lease}}}"
     );
     for name in ["window", "aligned", "sliding", "bucket"] {
-        let text = yaml(&redis.url(), PATIENT, &limits, name);
+        let text = yaml(&redis.url(), LONG_TIMEOUT, &limits, name);
         let gateways: Vec<Weir> = (0..2).map(|_| builder().config(&text).start()).collect();
         for key in ["one", "two"] {
             // 64 x 20 requests; a few more, because the last tokens may lie in a worker whose clients have finished.
@@ -157,7 +157,7 @@ fn limits_with_and_without_lease_are_charged_together_under_concurrency() {
     let redis = Redis::start();
     let limits = "  wide: {algorithm: fixed_window, quota: 300, window: 1h, key: global, store: redis, lease: 10, on_store_failure: closed}\n  \
                   narrow: {algorithm: fixed_window, quota: 100, window: 1h, key: 'header:X-API-KEY', store: redis, on_store_failure: closed}";
-    let text = yaml(&redis.url(), PATIENT, limits, "wide, narrow");
+    let text = yaml(&redis.url(), LONG_TIMEOUT, limits, "wide, narrow");
     let gateways: Vec<Weir> = (0..2).map(|_| builder().config(&text).start()).collect();
     // What `narrow` refuses is given back to `wide`.
     for key in ["one", "two", "three"] {

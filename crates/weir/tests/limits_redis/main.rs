@@ -10,11 +10,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use testkit::{
-    DEADLINE, Message, RawClient, Redis, RedisCluster, RedisSentinel, Signal, Upstream, Weir, WeirBuilder, answer, wait,
+    DEADLINE, Message, RawClient, Redis, RedisCluster, RedisSentinel, Signal, Upstream, Weir, WeirBuilder, responder,
+    wait,
 };
 
 /// A timeout that no machine is too slow for: where counts must be exact, a slow moment must not look like a failure.
-const PATIENT: &str = "10s";
+const LONG_TIMEOUT: &str = "10s";
 
 fn builder() -> WeirBuilder {
     Weir::builder(env!("CARGO_BIN_EXE_weir"))
@@ -22,7 +23,7 @@ fn builder() -> WeirBuilder {
 
 fn example() -> WeirBuilder {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/weir/rate-limiter.yaml");
-    builder().config_file(path).env("PORT", "0").env("REDIS_TIMEOUT", PATIENT)
+    builder().config_file(path).env("PORT", "0").env("REDIS_TIMEOUT", LONG_TIMEOUT)
 }
 
 /// The limiter of the example in front of `app`.
@@ -58,11 +59,11 @@ fn storm(gateways: &[&Weir], keys: usize, until: &(dyn Fn() -> bool + Sync)) -> 
             scope.spawn(move || {
                 let mut client = gateways[number % gateways.len()].connect();
                 let mut counts = BTreeMap::new();
-                for turn in 0.. {
+                for round in 0.. {
                     if until() {
                         break;
                     }
-                    let key = format!("key-{}", (turn + number) % keys);
+                    let key = format!("key-{}", (round + number) % keys);
                     *counts.entry(get(&mut client, "/a", &[("X-API-KEY", &key)]).status()).or_insert(0) += 1;
                 }
                 let mut total = total.lock().unwrap();
@@ -86,7 +87,7 @@ fn commands(redis: &Redis) -> u64 {
 
 /// The published scenario: 3 requests in 5 s for each of 20 keys, for 15 s as fast as it goes: 20 x 3 x 3 pass.
 fn scenario(replicas: usize) {
-    let (app, redis) = (Upstream::start(answer::ok("4")), Redis::start());
+    let (app, redis) = (Upstream::start(responder::ok("4")), Redis::start());
     let gateways: Vec<Weir> = (0..replicas).map(|_| limiter(&app, &redis, &[])).collect();
     let gateways: Vec<&Weir> = gateways.iter().collect();
     // The fourth window of a key begins 15 s after its first request.
@@ -95,8 +96,8 @@ fn scenario(replicas: usize) {
     assert_eq!(counts.get(&200), Some(&180), "{counts:?}");
     assert_eq!(counts.keys().copied().collect::<Vec<_>>(), [200, 429]);
     // 20 keys, 3 windows: what passes causes a call, and what was in progress when the first refusal came, of 8 clients; 4 commands for a call.
-    let asked = commands(&redis);
-    assert!(asked <= 20 * 3 * (3 + 8) * 4, "{asked} commands for {counts:?}");
+    let requested = commands(&redis);
+    assert!(requested <= 20 * 3 * (3 + 8) * 4, "{requested} commands for {counts:?}");
 }
 
 #[test]
@@ -111,25 +112,25 @@ fn exactly_the_quota_passes_in_each_window_through_two_gateways() {
 
 #[test]
 fn statuses_and_bodies_of_the_limiter() {
-    let (app, redis) = (Upstream::start(answer::ok("4")), Redis::start());
+    let (app, redis) = (Upstream::start(responder::ok("4")), Redis::start());
     let weir = limiter(&app, &redis, &[("WINDOW", "600s")]);
     let mut client = weir.connect();
     for key in ["first", "s3cr3t"] {
         for left in ["2", "1", "0"] {
-            let reply = get(&mut client, "/api/div?lhs=8&rhs=2", &[("x-api-key", key)]);
-            assert_eq!((reply.status(), reply.text()), (200, "4"));
-            let field = reply.field("ratelimit").unwrap();
+            let response = get(&mut client, "/api/div?lhs=8&rhs=2", &[("x-api-key", key)]);
+            assert_eq!((response.status(), response.text()), (200, "4"));
+            let field = response.field("ratelimit").unwrap();
             assert!(field.starts_with(&format!("\"per_key\";r={left};t=")), "{field}");
         }
         for _ in 0..3 {
-            let reply = get(&mut client, "/api/div?lhs=8&rhs=2", &[("X-API-KEY", key)]);
-            assert_eq!((reply.status(), reply.text()), (429, "rate limit exceeded"));
-            let seconds: u64 = reply.field("retry-after").unwrap().parse().unwrap();
+            let response = get(&mut client, "/api/div?lhs=8&rhs=2", &[("X-API-KEY", key)]);
+            assert_eq!((response.status(), response.text()), (429, "rate limit exceeded"));
+            let seconds: u64 = response.field("retry-after").unwrap().parse().unwrap();
             assert!((1..=600).contains(&seconds), "{seconds}");
         }
     }
-    let reply = get(&mut client, "/api/add?lhs=1&rhs=2", &[]);
-    assert_eq!((reply.status(), reply.text()), (400, "missing api key (X-API-KEY)"));
+    let response = get(&mut client, "/api/add?lhs=1&rhs=2", &[]);
+    assert_eq!((response.status(), response.text()), (400, "missing api key (X-API-KEY)"));
     assert_eq!(app.requests().len(), 6, "nothing else reached the application");
     let keys = redis.cli(["KEYS", "*"]);
     assert_eq!(keys.lines().count(), 2, "{keys}");
@@ -147,7 +148,7 @@ fn statuses_and_bodies_of_the_limiter() {
 
 #[test]
 fn a_window_begins_with_a_keys_first_request_and_refusals_do_not_lengthen_it() {
-    let (app, redis) = (Upstream::start(answer::ok("4")), Redis::start());
+    let (app, redis) = (Upstream::start(responder::ok("4")), Redis::start());
     let weir = limiter(&app, &redis, &[("WINDOW", "1s"), ("LIMIT", "2")]);
     let mut client = weir.connect();
     let began = Instant::now();
@@ -164,7 +165,7 @@ fn trouble(
     timeout: &str,
     act: impl Fn(&Redis, &Weir) + Sync,
 ) -> (BTreeMap<u16, u64>, String) {
-    let (app, redis) = (Upstream::start(answer::ok("4")), Redis::start());
+    let (app, redis) = (Upstream::start(responder::ok("4")), Redis::start());
     let variables = [("ON_STORE_FAILURE", policy), ("LIMIT", quota), ("WINDOW", "600s"), ("REDIS_TIMEOUT", timeout)];
     let weir = limiter(&app, &redis, &variables);
     let done = AtomicBool::new(false);
@@ -294,7 +295,7 @@ fn wait_for_configuration(client: &mut RawClient, body: &str) {
 fn counts_and_connection_survive_a_reload() {
     let redis = Redis::start();
     let limits = "  few: {algorithm: sliding_window, quota: 3, window: 600s, key: 'header:X-API-KEY', store: redis}";
-    let text = yaml(&redis.url(), PATIENT, limits, "few");
+    let text = yaml(&redis.url(), LONG_TIMEOUT, limits, "few");
     let weir = builder().config(&text).start();
     let mut client = weir.connect();
     assert_eq!(statuses(&mut client, 2, "k"), [200, 200]);
@@ -314,7 +315,7 @@ fn a_refused_key_has_the_rest_of_a_larger_quota() {
     let limits = |quota: u32| {
         format!("  each: {{key: 'header:X-API-KEY', store: redis, windows: [{{quota: {quota}, window: 600s}}]}}")
     };
-    let text = yaml(&redis.url(), PATIENT, &limits(3), "each");
+    let text = yaml(&redis.url(), LONG_TIMEOUT, &limits(3), "each");
     let weir = builder().config(&text).start();
     let mut client = weir.connect();
     assert_eq!(statuses(&mut client, 5, "k"), [200, 200, 200, 429, 429]);
@@ -335,11 +336,11 @@ fn several_limits_are_charged_together_or_not_at_all() {
     let limits = "  wide: {algorithm: token_bucket, rate: 1/h, burst: 10, key: global, store: redis}\n  \
                   narrow: {algorithm: fixed_window, quota: 2, window: 600s, key: 'header:X-API-KEY', store: redis}\n  \
                   own: {algorithm: fixed_window, quota: 7, window: 600s, key: global}";
-    let weir = builder().config(yaml(&redis.url(), PATIENT, limits, "wide, narrow, own")).start();
+    let weir = builder().config(yaml(&redis.url(), LONG_TIMEOUT, limits, "wide, narrow, own")).start();
     let mut client = weir.connect();
     assert_eq!(statuses(&mut client, 5, "a"), [200, 200, 429, 429, 429]);
-    let reply = get(&mut client, "/a", &[("X-API-KEY", "b")]);
-    let field = reply.field("ratelimit").unwrap();
+    let response = get(&mut client, "/a", &[("X-API-KEY", "b")]);
+    let field = response.field("ratelimit").unwrap();
     for part in ["\"own\";r=4", "\"wide\";r=7", "\"narrow\";r=1"] {
         assert!(field.contains(part), "{part} of {field}");
     }
@@ -356,7 +357,7 @@ fn several_limits_are_charged_together_or_not_at_all() {
 fn a_redis_that_refuses_writes_degrades_visibly_and_serves_again() {
     let redis = Redis::start();
     let limits = "  few: {algorithm: fixed_window, quota: 2, window: 600s, key: 'header:X-API-KEY', store: redis}";
-    let weir = builder().config(yaml(&redis.url(), PATIENT, limits, "few")).start();
+    let weir = builder().config(yaml(&redis.url(), LONG_TIMEOUT, limits, "few")).start();
     let mut clients: Vec<RawClient> = (0..4).map(|_| weir.connect()).collect();
     assert_eq!(statuses(&mut clients[0], 3, "before"), [200, 200, 429]);
     let health = |state: &str| weir.admin_get("/healthz").text().contains(&format!(r#""limits":"{state}""#));
@@ -400,7 +401,7 @@ fn a_cluster_counts_each_limit_where_it_lies_and_gives_back_what_a_refused_reque
     let nodes = RedisCluster::start(3);
     let limits = "  wide: {algorithm: fixed_window, quota: 20, window: 600s, key: global, store: redis}\n  \
                   narrow: {algorithm: fixed_window, quota: 2, window: 600s, key: 'header:X-API-KEY', store: redis}";
-    let text = yaml(&nodes.url(), PATIENT, limits, "wide, narrow").replace("workers: 2", "workers: 1");
+    let text = yaml(&nodes.url(), LONG_TIMEOUT, limits, "wide, narrow").replace("workers: 2", "workers: 1");
     let weir = builder().config(text).start();
     let mut client = weir.connect();
     for key in 0..5 {
@@ -470,7 +471,7 @@ fn redis_over_tls_with_a_password() {
     let redis = Redis::builder().password("p@ss").tls().start();
     let limits = "  few: {algorithm: fixed_window, quota: 2, window: 600s, key: 'header:X-API-KEY', store: redis, on_store_failure: closed}";
     let url = redis.url().replace("p@ss", "p%40ss");
-    let text = yaml(&url, PATIENT, limits, "few");
+    let text = yaml(&url, LONG_TIMEOUT, limits, "few");
     let authority = redis.authority().unwrap();
     let weir = builder().config(&text).env("SSL_CERT_FILE", authority.to_str().unwrap()).start();
     assert_eq!(statuses(&mut weir.connect(), 3, "a"), [200, 200, 429]);
@@ -487,11 +488,11 @@ fn redis_over_tls_with_a_password() {
 fn an_operator_sees_what_redis_knows_of_a_key_and_resets_it() {
     let redis = Redis::start();
     let limits = "  few: {algorithm: fixed_window, quota: 3, window: 600s, key: 'header:X-API-KEY', store: redis}";
-    let weir = builder().config(yaml(&redis.url(), PATIENT, limits, "few")).start();
+    let weir = builder().config(yaml(&redis.url(), LONG_TIMEOUT, limits, "few")).start();
     let state = |key: &str| {
-        let answer = weir.admin_get(&format!("/limits?key={key}&limit=few"));
-        let answer: serde_json::Value = serde_json::from_str(answer.text()).unwrap();
-        answer["limits"][0]["state"].clone()
+        let got = weir.admin_get(&format!("/limits?key={key}&limit=few"));
+        let got: serde_json::Value = serde_json::from_str(got.text()).unwrap();
+        got["limits"][0]["state"].clone()
     };
     let mut clients: Vec<RawClient> = (0..8).map(|_| weir.connect()).collect();
     assert_eq!(statuses(&mut clients[0], 2, "k"), [200, 200]);
@@ -508,8 +509,8 @@ fn an_operator_sees_what_redis_knows_of_a_key_and_resets_it() {
     assert!(over["allowed"] == false && over["retry_seconds"].as_f64().unwrap() > 500.0, "{over}");
     let mut admin = RawClient::connect(weir.admin_addr());
     admin.request("DELETE", "/limits?key=k", &[("Host", "localhost")], "");
-    let reply = admin.read_response();
-    assert_eq!((reply.status(), reply.text()), (200, r#"{"reset":["few"]}"#));
+    let response = admin.read_response();
+    assert_eq!((response.status(), response.text()), (200, r#"{"reset":["few"]}"#));
     wait::until(DEADLINE, "a fresh count", || statuses(&mut clients[3], 1, "k") == [200]);
     let passed: usize =
         clients.iter_mut().map(|client| statuses(client, 1, "k")).filter(|status| *status == [200]).count();

@@ -129,7 +129,7 @@ fn a_restart_loses_no_connection() {
 #[test]
 fn all_workers_accept_from_one_socket() {
     let (web, address) = tcp();
-    let upstream = testkit::Upstream::start(testkit::answer::ok("hello"));
+    let upstream = testkit::Upstream::start(testkit::responder::ok("hello"));
     let text = format!(
         "listen: fd:web\nworkers: 4\nupstreams: {{u: {{targets: [{}]}}}}\nroutes: [{{match: {{path: /*}}, upstream: u}}]\n",
         upstream.url()

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use testkit::{Certificates, Process, Upstream, answer, wait};
+use testkit::{Certificates, Process, Upstream, responder, wait};
 
 use super::{DEADLINE, curl, gateway, logged, metric, seen, tls_option};
 
@@ -20,7 +20,7 @@ fn haproxy_before_weir_in_both_versions_with_tls_through_and_health_checks() {
     if !is_installed("haproxy") {
         return;
     }
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let certificates = Certificates::localhost();
     let tls = tls_option(&certificates.certificate(), &certificates.key());
     let weir = gateway(&upstream, &format!("{tls}, proxy_protocol: any"), "trusted_proxies: [127.0.0.0/8]\n", "");

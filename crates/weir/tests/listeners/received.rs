@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use proxy_protocol::{Header, Origin, Version, write};
-use testkit::{Certificates, RawClient, Upstream, Weir, answer, wait};
+use testkit::{Certificates, RawClient, Upstream, Weir, responder, wait};
 
 use super::{DEADLINE, config, curl, gateway, header, logged, metric, program, seen, tls_option, written};
 
@@ -20,7 +20,7 @@ fn get(client: &mut RawClient, path: &str) -> u16 {
 
 #[test]
 fn the_client_of_the_header_is_the_client_everywhere() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let top = format!("{TRUSTED}limits: {{each: {{key: client_ip, rate: 1/h, burst: 1}}}}\n");
     let weir = gateway(&upstream, ", proxy_protocol: any", &top, ", limits: [each]");
     for (version, addresses) in
@@ -45,7 +45,7 @@ fn the_client_of_the_header_is_the_client_everywhere() {
 
 #[test]
 fn a_header_is_read_to_its_end_and_no_further_however_it_arrives() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway(&upstream, ", proxy_protocol: any", TRUSTED, "");
     for (version, long) in [(Version::V1, 0), (Version::V2, 0), (Version::V2, 900)] {
         let authority = vec![b'a'; long];
@@ -71,7 +71,7 @@ fn a_header_is_read_to_its_end_and_no_further_however_it_arrives() {
 
 #[test]
 fn a_missing_or_bad_header_closes_without_a_response() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway(&upstream, ", proxy_protocol: v2", TRUSTED, "");
     let mut wrong = header(Version::V2, "203.0.113.7:1");
     *wrong.last_mut().unwrap() ^= 1;
@@ -101,7 +101,7 @@ fn a_missing_or_bad_header_closes_without_a_response() {
 
 #[test]
 fn only_trusted_proxies_may_name_a_client() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway(&upstream, ", proxy_protocol: any", "trusted_proxies: [127.0.0.2]\n", "");
     let mut stranger = weir.connect();
     // It may be closed before it has written.
@@ -116,7 +116,7 @@ fn only_trusted_proxies_may_name_a_client() {
 
 #[test]
 fn connections_without_a_client_are_the_proxys_and_only_its_own_are_believed() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway(&upstream, ", proxy_protocol: any", TRUSTED, "");
     for (version, origin, address) in [
         // A health check of the proxy, and what it forwards without knowing from whom.
@@ -135,7 +135,7 @@ fn connections_without_a_client_are_the_proxys_and_only_its_own_are_believed() {
 
 #[test]
 fn connections_are_counted_for_the_client_that_the_header_names() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let top = format!("{TRUSTED}server: {{max_connections_per_client: 1}}\n");
     let weir = gateway(&upstream, ", proxy_protocol: v2", &top, "");
     let open = |source: &str| {
@@ -155,7 +155,7 @@ fn connections_are_counted_for_the_client_that_the_header_names() {
 
 #[test]
 fn the_header_comes_before_tls_and_before_http2() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let certificates = Certificates::localhost();
     let tls = tls_option(&certificates.certificate(), &certificates.key());
     for (option, scheme, protocol) in [
@@ -180,7 +180,7 @@ fn the_header_comes_before_tls_and_before_http2() {
 
 #[test]
 fn a_reload_decides_for_the_connections_that_come_after_it() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway(&upstream, "", TRUSTED, "");
     let mut before = weir.connect();
     assert_eq!(get(&mut before, "/"), 200);
@@ -200,7 +200,7 @@ fn a_reload_decides_for_the_connections_that_come_after_it() {
 
 #[test]
 fn draining_does_not_wait_for_headers() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway(&upstream, ", proxy_protocol: v2", TRUSTED, "");
     let silent = weir.connect();
     wait::until(DEADLINE, "it to be accepted", || metric(&weir, "client_connections_open", "") == 1);

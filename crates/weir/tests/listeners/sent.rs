@@ -1,6 +1,6 @@
 //! PROXY headers to targets.
 
-use testkit::{Certificates, Nginx, RawClient, Upstream, Weir, answer, wait};
+use testkit::{Certificates, Nginx, RawClient, Upstream, Weir, responder, wait};
 
 use super::{DEADLINE, gateway, header, logged, metric, program, tls_option};
 use proxy_protocol::Version;
@@ -22,8 +22,8 @@ fn from(address: &str, weir: &Weir) -> RawClient {
 }
 
 #[test]
-fn the_target_learns_of_each_client_and_connections_are_kept_for_each_apart() {
-    let upstream = Upstream::start(answer::ok("hello"));
+fn the_target_learns_of_each_client_and_connections_are_kept_for_each() {
+    let upstream = Upstream::start(responder::ok("hello"));
     for version in ["v1", "v2"] {
         let target = gateway(&upstream, ", proxy_protocol: any", TRUSTED, "");
         let weir = sender(&target.url(), version, "", "");
@@ -77,7 +77,7 @@ fn the_client_of_a_header_or_of_a_trusted_field_is_named_with_its_port_where_tha
 
 #[test]
 fn the_header_comes_before_tls_and_health_checks_send_one_of_their_own() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let certificates = Certificates::localhost();
     let tls = tls_option(&certificates.certificate(), &certificates.key());
     let target = gateway(&upstream, &format!("{tls}, proxy_protocol: v2"), TRUSTED, "");

@@ -1,12 +1,12 @@
 //! Which target a client keeps: `balance: {cookie: NAME}`.
 
-use testkit::{Certificates, RawClient, Upstream, Weir, answer, wait};
+use testkit::{Certificates, RawClient, Upstream, Weir, responder, wait};
 
 use super::{DEADLINE, curl, program, tls_option};
 
 /// A gateway with affinity before three targets, which say who they are.
 fn rig(listen: &str, more: &str, route: &str) -> (Weir, Vec<Upstream>) {
-    let upstreams: Vec<_> = ["one", "two", "three"].map(|name| Upstream::start(answer::ok(name))).into();
+    let upstreams: Vec<_> = ["one", "two", "three"].map(|name| Upstream::start(responder::ok(name))).into();
     let urls: Vec<String> = upstreams.iter().map(Upstream::url).collect();
     (Weir::builder(program()).config(config(&urls, listen, more, route)).start(), upstreams)
 }

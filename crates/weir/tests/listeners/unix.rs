@@ -6,7 +6,7 @@ use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::Path;
 
 use proxy_protocol::Version;
-use testkit::{Certificates, RawClient, Upstream, Weir, answer, wait};
+use testkit::{Certificates, RawClient, Upstream, Weir, responder, wait};
 
 use super::{DEADLINE, curl, header, logged, metric, program, seen, tls_option};
 
@@ -46,7 +46,7 @@ fn refused(path: &Path) -> String {
 #[test]
 fn clients_of_a_path_are_one_client_without_an_address() {
     let (_folder, path) = folder();
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let top = "limits: {each: {key: client_ip, rate: 1/h, burst: 2}}\nserver: {max_connections_per_client: 2}\n";
     let weir = gateway(&path, &upstream, "", top, ", limits: [each]");
     weir.wait_for_line("the path", |line| (line == format!("listening on unix:{}", path.display())).then_some(()));
@@ -68,7 +68,7 @@ fn clients_of_a_path_are_one_client_without_an_address() {
 #[test]
 fn trusted_peers_of_a_path_name_their_clients() {
     let (_folder, path) = folder();
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let top = "trusted_proxies: ['unix:']\nlimits: {each: {key: client_ip, rate: 1/h, burst: 1}}\n\
                server: {max_connections_per_client: 1}\n";
     let weir = gateway(&path, &upstream, "", top, ", limits: [each]");
@@ -88,7 +88,7 @@ fn trusted_peers_of_a_path_name_their_clients() {
 #[test]
 fn lists_of_networks_do_not_hold_them() {
     let (_folder, path) = folder();
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     for (allow, status) in [("ips: [0.0.0.0/0, '::/0']", 403), ("not_ips: [0.0.0.0/0, '::/0']", 200)] {
         let weir = gateway(&path, &upstream, "", "", &format!(", allow: {{{allow}}}"));
         assert_eq!(RawClient::connect(&*path).get("/").status(), status, "{allow}");
@@ -99,7 +99,7 @@ fn lists_of_networks_do_not_hold_them() {
 #[test]
 fn a_proxy_header_names_the_client_of_a_path() {
     let (_folder, path) = folder();
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = gateway(&path, &upstream, ", proxy_protocol: any", "trusted_proxies: ['unix:']\n", "");
     for version in [Version::V1, Version::V2] {
         let mut client = RawClient::connect(&*path);
@@ -118,7 +118,7 @@ fn a_proxy_header_names_the_client_of_a_path() {
 #[test]
 fn the_target_is_told_by_proxy_header_that_the_client_is_unknown() {
     let (_folder, path) = folder();
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let target = super::gateway(&upstream, ", proxy_protocol: any", "trusted_proxies: [127.0.0.1]\n", "");
     let text = config(&path, &target.url(), "", "", "").replace("]}}\nroutes", "], proxy_protocol: v2}}\nroutes");
     let _weir = Weir::builder(program()).config(text).start();
@@ -130,7 +130,7 @@ fn the_target_is_told_by_proxy_header_that_the_client_is_unknown() {
 #[test]
 fn tls_and_http2_are_spoken_at_a_path() {
     let (_folder, path) = folder();
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let certificates = Certificates::localhost();
     let tls = tls_option(&certificates.certificate(), &certificates.key());
     let socket = path.to_str().unwrap();
@@ -162,7 +162,7 @@ fn tls_and_http2_are_spoken_at_a_path() {
 #[test]
 fn all_workers_serve_the_connections_of_a_path() {
     let (_folder, path) = folder();
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let text = config(&path, &upstream.url(), "", "", "").replace("workers: 2", "workers: 4");
     let weir = Weir::builder(program()).config(text).start();
     let clients: Vec<_> = std::iter::repeat_with(|| {
@@ -181,7 +181,7 @@ fn all_workers_serve_the_connections_of_a_path() {
 #[test]
 fn the_file_has_the_permissions_that_are_configured() {
     let (_folder, path) = folder();
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     for (option, expected) in [("", 0o660), (", mode: 0600", 0o600), (", mode: '0666'", 0o666), (", mode: 620", 0o620)]
     {
         let weir = gateway(&path, &upstream, option, "", "");
@@ -198,7 +198,7 @@ fn the_file_has_the_permissions_that_are_configured() {
 #[test]
 fn a_socket_left_behind_is_replaced() {
     let (_folder, path) = folder();
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let killed = gateway(&path, &upstream, "", "", "");
     killed.kill();
     assert!(path.exists());

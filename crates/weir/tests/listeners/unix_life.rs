@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use testkit::{Certificates, Gate, RawClient, Signal, Upstream, Weir, answer, wait};
+use testkit::{Certificates, Gate, RawClient, Signal, Upstream, Weir, responder, wait};
 
 use super::unix::{config, folder};
 use super::{DEADLINE, curl, program, tls_option};
@@ -54,7 +54,7 @@ fn a_reload_adds_and_removes_paths() {
 #[test]
 fn a_successor_has_the_path_and_no_connection_is_lost() {
     let (folder, path) = folder();
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let (control, log) = (folder.path().join("takeover.sock"), folder.path().join("log"));
     let certificates = Certificates::localhost();
     let tls = tls_option(&certificates.certificate(), &certificates.key());
@@ -150,7 +150,7 @@ fn a_process_that_ends_while_it_gives_its_sockets_leaves_their_files() {
 fn a_drain_finishes_requests_and_refuses_new_connections() {
     let (_folder, path) = folder();
     let gate = Gate::new();
-    let upstream = Upstream::start(answer::gated(&gate, answer::ok("hello")));
+    let upstream = Upstream::start(responder::gated(&gate, responder::ok("hello")));
     let weir = Weir::builder(program()).config(config(&path, &upstream.url(), "", "", "")).start();
     let mut client = RawClient::connect(&*path);
     client.request("GET", "/", &[], "");

@@ -1,6 +1,6 @@
 //! How long connections are used, and the options of their sockets.
 
-use testkit::{Upstream, Weir, answer, wait};
+use testkit::{Upstream, Weir, responder, wait};
 
 use super::{DEADLINE, config, curl, gateway, metric, program};
 
@@ -11,7 +11,7 @@ fn bounded(upstream: &Upstream, more: &str, connection: &str) -> Weir {
 
 #[test]
 fn a_connection_ends_with_its_last_request() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = bounded(&upstream, "", "{max_requests: 3}");
     let mut client = weir.connect();
     for last in [false, false, true] {
@@ -27,7 +27,7 @@ fn a_connection_ends_with_its_last_request() {
 
 #[test]
 fn clients_open_another_connection() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = bounded(&upstream, "", "{max_requests: 2}");
     let url = weir.url();
     let six = [&["-o", "/dev/null", &*url][..]; 6].concat();
@@ -53,7 +53,7 @@ const GOAWAY: u8 = 7;
 
 #[test]
 fn over_http2_a_goaway_tells_the_client_and_no_request_is_lost() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = bounded(&upstream, ", http2: prior_knowledge", "{max_requests: 2}");
     let mut client = weir.connect();
     client.send(PREFACE);
@@ -65,15 +65,15 @@ fn over_http2_a_goaway_tells_the_client_and_no_request_is_lost() {
     }
     let frames = frames(&client.read_to_close());
     // The third was sent before the client could know.
-    let mut answered: Vec<u32> = frames.iter().filter(|frame| frame.0 == HEADERS).map(|frame| frame.1).collect();
-    answered.sort_unstable();
-    assert_eq!(answered, [1, 3, 5]);
+    let mut responded: Vec<u32> = frames.iter().filter(|frame| frame.0 == HEADERS).map(|frame| frame.1).collect();
+    responded.sort_unstable();
+    assert_eq!(responded, [1, 3, 5]);
     assert!(frames.iter().any(|frame| frame.0 == GOAWAY), "{frames:?}");
 }
 
 #[test]
 fn a_connection_ends_at_its_age_and_not_within_a_request() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let weir = bounded(&upstream, ", http2: prior_knowledge", "{max_age: 1s}");
     let mut client = weir.connect();
     assert_eq!(client.get("/").field("connection"), None);
@@ -88,7 +88,7 @@ fn a_connection_ends_at_its_age_and_not_within_a_request() {
 
 #[test]
 fn connections_to_targets_end_too() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let text = |keep: &str| {
         let text = config(&upstream, "", "", "").replace("workers: 2", "workers: 1");
         text.replace("]}}\nroutes", &format!("], keep_alive: {keep}}}}}\nroutes"))
@@ -109,7 +109,7 @@ fn connections_to_targets_end_too() {
 
 #[test]
 fn http2_connections_to_targets_end_too() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let target = gateway(&upstream, ", http2: prior_knowledge", "", "");
     for (keep, requests) in [("{max_requests: 2}", 6), ("{max_age: 1s}", 0)] {
         let before = metric(&target, "http2_connections_total", "");
@@ -146,7 +146,7 @@ fn timer(local: u16, remote: u16) -> Option<u8> {
 
 #[test]
 fn idle_connections_are_probed_on_both_sides() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let text = |more: &str, of_upstream: &str| {
         let text = config(&upstream, more, "", "").replace("workers: 2", "workers: 1");
         text.replace("]}}\nroutes", &format!("]{of_upstream}}}}}\nroutes"))

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testkit::{Gate, Signal, Upstream, Weir, answer, wait};
+use testkit::{Gate, Signal, Upstream, Weir, responder, wait};
 
 use super::load::{Load, Request, Way};
 use super::{DEADLINE, File, program, reload, take_over};
@@ -68,7 +68,7 @@ fn wait_for_no_error(gateway: &Weir) {
 #[test]
 fn a_hundred_changes_under_load_fail_no_request() {
     let folder = tempfile::tempdir().unwrap();
-    let servers = ["a", "b", "c"].map(|body| Upstream::start(answer::ok(body)));
+    let servers = ["a", "b", "c"].map(|body| Upstream::start(responder::ok(body)));
     let two = |first: usize| [&servers[first % 3], &servers[(first + 1) % 3]];
     let targets = Targets::new(folder.path(), &list(&two(0)));
     // A retry would hide a failure.
@@ -87,7 +87,7 @@ fn a_hundred_changes_under_load_fail_no_request() {
 #[test]
 fn reloads_take_overs_and_drains_go_on_with_a_file_in_use() {
     let folder = tempfile::tempdir().unwrap();
-    let servers = ["a", "b"].map(|body| Upstream::start(answer::ok(body)));
+    let servers = ["a", "b"].map(|body| Upstream::start(responder::ok(body)));
     let [a, b] = servers.each_ref();
     let targets = Targets::new(folder.path(), &list(&[a]));
     let from_file = config(folder.path(), "");
@@ -148,8 +148,8 @@ fn reloads_take_overs_and_drains_go_on_with_a_file_in_use() {
 fn what_is_in_flight_and_what_stays_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let gate = Gate::new();
-    let slow = Upstream::start(answer::gated(&gate, answer::ok("slow")));
-    let stays = Upstream::start(answer::ok("stays"));
+    let slow = Upstream::start(responder::gated(&gate, responder::ok("slow")));
+    let stays = Upstream::start(responder::ok("stays"));
     let targets = Targets::new(folder.path(), &list(&[&slow]));
     let file = File::new(folder.path(), &config(folder.path(), "").replace("workers: 2", "workers: 1"));
     let gateway = file.start();
@@ -163,7 +163,7 @@ fn what_is_in_flight_and_what_stays_is_left_alone() {
     gate.open();
     assert_eq!(waiting.read_response().text(), "slow", "its target is no longer listed");
 
-    let others = ["a", "b"].map(|body| Upstream::start(answer::ok(body)));
+    let others = ["a", "b"].map(|body| Upstream::start(responder::ok(body)));
     for other in &others {
         // Last in the list, then first; the connection to it is the same one all the time.
         for servers in [[&stays, other], [other, &stays]] {
@@ -198,7 +198,7 @@ fn write_in_pieces(path: &Path, url: &str) -> Duration {
 #[test]
 fn a_file_that_is_written_in_place_and_in_pieces_is_taken_whole() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Upstream::start(answer::ok("x"));
+    let server = Upstream::start(responder::ok("x"));
     let targets = Targets::new(folder.path(), &list(&[&server]));
     let gateway = File::new(folder.path(), &config(folder.path(), "")).start();
     // The first reading of its own, so that all further ones are of changes.
@@ -223,7 +223,7 @@ fn a_file_that_is_written_in_place_and_in_pieces_is_taken_whole() {
 #[test]
 fn a_broken_a_missing_and_an_empty_file_keep_the_targets() {
     let folder = tempfile::tempdir().unwrap();
-    let servers = ["a", "b"].map(|body| Upstream::start(answer::ok(body)));
+    let servers = ["a", "b"].map(|body| Upstream::start(responder::ok(body)));
     let [a, b] = servers.each_ref();
     let targets = Targets::new(folder.path(), "[]");
     let gateway = File::new(folder.path(), &config(folder.path(), "")).start();
@@ -286,7 +286,7 @@ fn the_links_of_a_config_map_are_followed() {
     let folder = tempfile::tempdir().unwrap();
     let mounted = folder.path().join("mounted");
     fs::create_dir(&mounted).unwrap();
-    let servers = ["a", "b", "c"].map(|body| Upstream::start(answer::ok(body)));
+    let servers = ["a", "b", "c"].map(|body| Upstream::start(responder::ok(body)));
     // As the kubelet does it: a folder of its own for each version, and one link that is renamed over.
     let publish = |version: usize| {
         let data = format!("..version_{version}");
@@ -314,7 +314,7 @@ fn the_links_of_a_config_map_are_followed() {
 #[test]
 fn ten_thousand_targets_come_and_go_under_load() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Upstream::start(answer::ok("x"));
+    let server = Upstream::start(responder::ok("x"));
     // One server, as many URLs.
     let many = |from: usize| -> String { (from..from + 10_000).map(|n| format!("- {}/{n}\n", server.url())).collect() };
     let targets = Targets::new(folder.path(), &list(&[&server]));

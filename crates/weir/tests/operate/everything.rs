@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use testkit::tls::TlsRelay;
-use testkit::{Certificates, RawClient, Redis, Signal, Upstream, Weir, answer, wait};
+use testkit::{Certificates, RawClient, Redis, Signal, Upstream, Weir, responder, wait};
 use tls::names::Entry;
 use tls::server::{Listener, Options, Tickets};
 use tls::{Alpn, Certificate, Names};
@@ -45,7 +45,7 @@ impl World {
         let options = Options::new(Arc::new(Names::new(vec![entry]).unwrap()));
         let listener = Listener::new(&options, &Tickets::default()).unwrap();
         let tls = TlsRelay::terminate(listener, upstreams[0].socket_addr());
-        let collector = Upstream::builder().record_limit(0).start(answer::ok(""));
+        let collector = Upstream::builder().record_limit(0).start(responder::ok(""));
         let binds = ["127.0.0.1:0", "127.0.0.2:0", "127.0.0.4:0", "127.0.0.5:0", "127.0.0.6:0"].map(String::from);
         World { redis: Redis::start(), upstreams, certificates, tls, collector, binds }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use testkit::tls::TlsRelay;
-use testkit::{Certificates, Redis, Signal, Upstream, answer};
+use testkit::{Certificates, Redis, Signal, Upstream, responder};
 use tls::names::Entry;
 use tls::server::{Listener, Options, Tickets};
 use tls::{Certificate, Names};
@@ -29,7 +29,7 @@ impl Servers {
         let entry = Entry { certificate, names: Vec::new(), is_default: true, policy: 0 };
         let options = Options::new(Arc::new(Names::new(vec![entry]).unwrap()));
         let listener = Listener::new(&options, &Tickets::default()).unwrap();
-        let upstreams: Vec<Upstream> = (0..3).map(|_| Upstream::start(answer::ok("hello"))).collect();
+        let upstreams: Vec<Upstream> = (0..3).map(|_| Upstream::start(responder::ok("hello"))).collect();
         let relay = |upstream: &Upstream| TlsRelay::terminate(listener.clone(), upstream.socket_addr());
         Servers { relays: upstreams.iter().map(relay).collect(), upstreams, certificates }
     }

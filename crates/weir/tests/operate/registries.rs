@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use testkit::{Gate, Signal, Upstream, Weir, WeirBuilder, answer, wait};
+use testkit::{Gate, Signal, Upstream, Weir, WeirBuilder, responder, wait};
 
 use super::load::{Load, Request};
 use super::registry_servers::{Consul, End, Fault, Kubernetes};
@@ -129,7 +129,7 @@ fn expect_no_token(gateway: &Weir) {
 }
 
 fn servers() -> [Upstream; 3] {
-    ["a", "b", "c"].map(|body| Upstream::start(answer::ok(body)))
+    ["a", "b", "c"].map(|body| Upstream::start(responder::ok(body)))
 }
 
 #[test]
@@ -331,7 +331,7 @@ fn a_watch_goes_on_where_it_ended_and_lists_anew_when_it_cannot() {
 #[test]
 fn a_start_does_not_need_the_registry_and_an_empty_list_is_meant() {
     let cluster = Kubernetes::start();
-    let server = Upstream::start(answer::ok("x"));
+    let server = Upstream::start(responder::ok("x"));
     cluster.set(&[&server]);
     cluster.server.stop();
     let rig = Rig::of_kubernetes(&cluster);
@@ -366,7 +366,7 @@ fn a_start_does_not_need_the_registry_and_an_empty_list_is_meant() {
 #[test]
 fn access_is_read_again_and_never_shown() {
     let cluster = Kubernetes::start();
-    let server = Upstream::start(answer::ok("x"));
+    let server = Upstream::start(responder::ok("x"));
     cluster.set(&[&server]);
     let rig = Rig::of_kubernetes(&cluster);
     fs::remove_file(rig.kubeconfig()).unwrap();
@@ -564,7 +564,7 @@ fn a_check_names_the_registries_and_shows_no_token() {
 #[test]
 fn a_burst_of_changes_is_taken_in_together() {
     let cluster = Kubernetes::start();
-    let servers: Vec<Upstream> = (0..2).map(|_| Upstream::start(answer::ok("up"))).collect();
+    let servers: Vec<Upstream> = (0..2).map(|_| Upstream::start(responder::ok("up"))).collect();
     cluster.set(&[&servers[0]]);
     let rig = Rig::of_kubernetes(&cluster);
     let gateway = rig.start();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use testkit::tls::TlsRelay;
-use testkit::{Certificates, NameServer, Signal, Upstream, Weir, answer, wait};
+use testkit::{Certificates, NameServer, Signal, Upstream, Weir, responder, wait};
 use tls::names::Entry;
 use tls::server::{Listener, Options, Tickets};
 use tls::{Certificate, Names};
@@ -74,7 +74,7 @@ fn under_load() {
     const NAME: &str = "_api._tcp.weir.test";
     let dns = NameServer::start_at(SocketAddr::from(([127, 0, 0, 1], 53)));
     dns.set("node.weir.test", 1, &["127.0.0.1"]);
-    let servers = ["a", "b", "c"].map(|body| Upstream::start(answer::ok(body)));
+    let servers = ["a", "b", "c"].map(|body| Upstream::start(responder::ok(body)));
     let [a, b, c] = servers.each_ref();
     let record = |priority, server: &Upstream| (priority, 1, server.socket_addr().port(), "node.weir.test.");
     dns.set_service(NAME, 1, &[record(0, a), record(0, b)]);
@@ -142,7 +142,7 @@ fn under_load() {
 fn over_tls() {
     let dns = NameServer::start_at(SocketAddr::from(([127, 0, 0, 1], 53)));
     dns.set("node.weir.test", 60, &["127.0.0.1"]);
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let start = |names: &str| {
         let certificates = Certificates::for_names(names);
         let certificate = Certificate::load(&certificates.certificate(), &certificates.key()).unwrap();

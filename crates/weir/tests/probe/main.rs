@@ -72,20 +72,20 @@ impl Probe {
         let behind = if matches!(next, Next::AtOnce) { NEXT.as_bytes() } else { b"" };
         // It may be refused while it is still being sent.
         let _ = client.try_send([&self.bytes, behind].concat());
-        let reply = client.try_read_response_to(&method).map_err(|error| error.to_string())?;
-        let closes = reply.field("connection") == Some("close");
+        let response = client.try_read_response_to(&method).map_err(|error| error.to_string())?;
+        let closes = response.field("connection") == Some("close");
         let (is_right, ends) = match self.outcome {
-            Refused(statuses) => (statuses.contains(&reply.status()) && closes, true),
-            Declined(statuses) => (statuses.contains(&reply.status()), closes),
-            Served => (reply.status() == 200 && reply.field("saw").is_some() && !closes, false),
-            ServedLast => (reply.status() == 200 && reply.field("saw").is_some() && closes, true),
+            Refused(statuses) => (statuses.contains(&response.status()) && closes, true),
+            Declined(statuses) => (statuses.contains(&response.status()), closes),
+            Served => (response.status() == 200 && response.field("saw").is_some() && !closes, false),
+            ServedLast => (response.status() == 200 && response.field("saw").is_some() && closes, true),
             Closed => (false, true),
         };
         if !is_right {
-            return Err(format!("{} {}{}", reply.status(), reply.text(), if closes { ", closes" } else { "" }));
+            return Err(format!("{} {}{}", response.status(), response.text(), if closes { ", closes" } else { "" }));
         }
         // RFC 9110 section 15.2.
-        if reply.head.version() == "HTTP/1.0" || is_old(&self.bytes) && !reply.interim.is_empty() {
+        if response.head.version() == "HTTP/1.0" || is_old(&self.bytes) && !response.interim.is_empty() {
             return Err("an interim response in HTTP/1.0".into());
         }
         if ends {
@@ -98,9 +98,9 @@ impl Probe {
             if matches!(next, Next::Later) {
                 client.try_send(NEXT).map_err(|error| error.to_string())?;
             }
-            let reply = client.try_read_response().map_err(|error| format!("the next request: {error}"))?;
-            if reply.field("saw") != Some("GET /next") {
-                return Err(format!("the next request got {} {:?}", reply.status(), reply.field("saw")));
+            let response = client.try_read_response().map_err(|error| format!("the next request: {error}"))?;
+            if response.field("saw") != Some("GET /next") {
+                return Err(format!("the next request got {} {:?}", response.status(), response.field("saw")));
             }
         }
         self.has_reached(&method, &upstream.requests(), !ends)
@@ -287,9 +287,9 @@ fn what_is_sent_after_a_refused_expectation_is_content() {
         client.send(format!(
             "POST {target} HTTP/1.1\r\nHost: test\r\nContent-Length: {length}\r\nExpect: {expectation}\r\n\r\n"
         ));
-        let reply = client.read_response();
-        assert_eq!((reply.status(), reply.interim.len()), (status, 0));
-        if reply.field("connection") == Some("close") {
+        let response = client.read_response();
+        assert_eq!((response.status(), response.interim.len()), (status, 0));
+        if response.field("connection") == Some("close") {
             client.half_close();
             assert_eq!(client.read_to_close(), b"");
         } else {

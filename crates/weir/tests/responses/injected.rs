@@ -1,6 +1,6 @@
 //! Faults on purpose: only where the server allows them, marked and counted.
 
-use testkit::{Upstream, Weir, answer};
+use testkit::{Upstream, Weir, responder};
 
 use super::{metric, wrong};
 
@@ -23,7 +23,7 @@ fn count(weir: &Weir, kind: &str) -> usize {
 
 #[test]
 fn a_status_takes_the_place_of_the_response() {
-    let upstream = Upstream::start(answer::ok("real"));
+    let upstream = Upstream::start(responder::ok("real"));
     let weir = gateway(&upstream, "{status: 503}");
     let mut client = weir.connect();
     for _ in 0..3 {
@@ -37,7 +37,7 @@ fn a_status_takes_the_place_of_the_response() {
 
 #[test]
 fn a_delay_holds_the_request_back_and_then_serves_it() {
-    let upstream = Upstream::start(answer::ok("real"));
+    let upstream = Upstream::start(responder::ok("real"));
     let weir = gateway(&upstream, "{delay: 50ms}");
     let mut client = weir.connect();
     for _ in 0..2 {
@@ -52,14 +52,14 @@ fn a_delay_holds_the_request_back_and_then_serves_it() {
     testkit::wait::until(testkit::DEADLINE, "the delay", || count(&weir, "delay") == 1);
     drop(client);
     testkit::wait::until(testkit::DEADLINE, "the end of the request", || {
-        metric(&weir, "request_errors_total{fault=\"client\",reason=\"client_gone\"}") == 1
+        metric(&weir, "request_errors_total{fault=\"client\",reason=\"client_disconnected\"}") == 1
     });
     assert_eq!(upstream.request_count(), 2);
 }
 
 #[test]
 fn a_share_of_nothing_injects_nothing() {
-    let upstream = Upstream::start(answer::ok("real"));
+    let upstream = Upstream::start(responder::ok("real"));
     let weir = gateway(&upstream, "{status: 503, share: 0%}");
     let response = weir.get("/x");
     assert_eq!((response.status(), response.field("x-weir-fault"), count(&weir, "status")), (200, None, 0));
@@ -67,7 +67,7 @@ fn a_share_of_nothing_injects_nothing() {
 
 #[test]
 fn faults_need_the_permission_of_the_server() {
-    let upstream = Upstream::start(answer::ok("real"));
+    let upstream = Upstream::start(responder::ok("real"));
     for (server, fault, message) in [
         ("", "{status: 503}", "server: {faults: true}"),
         (ALLOWED, "{}", "`delay`, `status` or both"),

@@ -1,6 +1,6 @@
 //! Copies of requests: whole, marked, counted, and never in the way of the request that they are made of.
 
-use testkit::{DEADLINE, Gate, Upstream, Weir, answer, ports::Port, wait};
+use testkit::{DEADLINE, Gate, Upstream, Weir, ports::Port, responder, wait};
 
 use super::{metric, wrong};
 
@@ -21,7 +21,7 @@ fn outcome(weir: &Weir, outcome: &str) -> usize {
 
 #[test]
 fn a_copy_has_what_the_request_has_and_a_mark() {
-    let (upstream, shadow) = (Upstream::start(answer::ok("real")), Upstream::start(answer::status(500)));
+    let (upstream, shadow) = (Upstream::start(responder::ok("real")), Upstream::start(responder::status(500)));
     let route = "    rewrite: {prefix: /v2}\n    headers: {request: {set: {X-Set: \"1\", X-From: '{client_ip}', X-By: '{request_id}'}}}\n    cache: c\n";
     let weir = gateway(&upstream, &shadow.url(), "{upstream: shadow}", route);
     for _ in 0..2 {
@@ -43,7 +43,7 @@ fn a_copy_has_what_the_request_has_and_a_mark() {
 
 #[test]
 fn methods_that_change_something_are_copied_only_if_named_and_with_their_body() {
-    let (upstream, shadow) = (Upstream::start(answer::echo()), Upstream::start(answer::ok("")));
+    let (upstream, shadow) = (Upstream::start(responder::echo()), Upstream::start(responder::ok("")));
     for (mirror, copied) in [("{upstream: shadow}", 0), ("{upstream: shadow, methods: [POST], body: 10B}", 2)] {
         shadow.forget();
         let weir = gateway(&upstream, &shadow.url(), mirror, "");
@@ -69,7 +69,7 @@ fn methods_that_change_something_are_copied_only_if_named_and_with_their_body() 
 fn a_shadow_that_never_responds_delays_nobody_and_is_bounded() {
     let gate = Gate::new();
     let (upstream, shadow) =
-        (Upstream::start(answer::ok("real")), Upstream::start(answer::gated(&gate, answer::ok(""))));
+        (Upstream::start(responder::ok("real")), Upstream::start(responder::gated(&gate, responder::ok(""))));
     let weir = gateway(&upstream, &shadow.url(), "{upstream: shadow, timeout: 1h}", "");
     let mut client = weir.connect();
     for _ in 0..120 {
@@ -85,7 +85,7 @@ fn a_shadow_that_never_responds_delays_nobody_and_is_bounded() {
 
 #[test]
 fn a_dead_shadow_fails_no_request() {
-    let (upstream, dead) = (Upstream::start(answer::ok("real")), Port::free());
+    let (upstream, dead) = (Upstream::start(responder::ok("real")), Port::free());
     let weir = gateway(&upstream, &format!("http://{}", dead.address()), "{upstream: shadow}", "");
     let mut client = weir.connect();
     for _ in 0..10 {
@@ -97,7 +97,7 @@ fn a_dead_shadow_fails_no_request() {
 
 #[test]
 fn refused_requests_are_not_copied_and_none_of_a_share_of_nothing() {
-    let (upstream, shadow) = (Upstream::start(answer::ok("real")), Upstream::start(answer::ok("")));
+    let (upstream, shadow) = (Upstream::start(responder::ok("real")), Upstream::start(responder::ok("")));
     let yaml = config(&upstream, &shadow.url(), "{upstream: shadow}", "    limits: [few]\n");
     let yaml = format!("limits: {{few: {{algorithm: fixed_window, quota: 1, window: 1h}}}}\n{yaml}");
     let weir = Weir::builder(env!("CARGO_BIN_EXE_weir")).config(yaml).start();
@@ -112,7 +112,7 @@ fn refused_requests_are_not_copied_and_none_of_a_share_of_nothing() {
 
 #[test]
 fn nonsense_is_refused() {
-    let upstream = Upstream::start(answer::ok("x"));
+    let upstream = Upstream::start(responder::ok("x"));
     for (mirror, message) in [
         ("{upstream: u}", "serves the route already"),
         ("{upstream: nobody}", "there is no upstream `nobody`"),
@@ -126,7 +126,7 @@ fn nonsense_is_refused() {
 
 #[test]
 fn a_copy_whose_response_has_no_end_is_read_for_a_bounded_part() {
-    let upstream = Upstream::start(answer::ok("real"));
+    let upstream = Upstream::start(responder::ok("real"));
     let shadow = Upstream::start(|conn, _| {
         conn.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
         loop {

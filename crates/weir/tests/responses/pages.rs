@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use testkit::{DEADLINE, Upstream, Weir, answer, ports::Port, wait};
+use testkit::{DEADLINE, Upstream, Weir, ports::Port, responder, wait};
 
 use super::{reload, wrong};
 
@@ -143,7 +143,7 @@ fn a_changed_file_is_read_at_a_reload() {
 
 #[test]
 fn nonsense_is_refused() {
-    let upstream = Upstream::start(answer::ok("x"));
+    let upstream = Upstream::start(responder::ok("x"));
     for (pages, message) in [
         ("{200: {file: a.html}}", "`200` is not an error"),
         ("{6xx: {file: a.html}}", "`6xx` is not an error"),

@@ -1,6 +1,6 @@
 //! What a page in place of an error leaves alone: the failed upstream, the request's time, its client, fields that others act on.
 
-use testkit::{DEADLINE, Gate, RawClient, Upstream, Weir, answer, ports::Port, wait};
+use testkit::{DEADLINE, Gate, RawClient, Upstream, Weir, ports::Port, responder, wait};
 
 use super::metric;
 
@@ -53,10 +53,10 @@ fn pages() -> Upstream {
 }
 
 fn held(gate: &Gate) -> Upstream {
-    Upstream::start(answer::gated(gate, answer::ok("a page")))
+    Upstream::start(responder::gated(gate, responder::ok("a page")))
 }
 
-fn ask(weir: &Weir, path: &str) -> RawClient {
+fn get(weir: &Weir, path: &str) -> RawClient {
     let mut client = weir.connect();
     client.request("GET", path, &[("Host", "a"), BROWSER], "");
     client
@@ -67,7 +67,7 @@ fn a_page_on_its_way_holds_no_place_at_the_upstream_that_failed() {
     let gate = Gate::new();
     let (upstream, pages) = (upstream(), held(&gate));
     let weir = gateway(&upstream, &pages, ", max_in_flight: 1, queue: none", "");
-    let mut client = ask(&weir, "/404");
+    let mut client = get(&weir, "/404");
     pages.wait_for_requests(1);
     assert_eq!(weir.get("/200").status(), 200, "its only place is free");
     gate.open();
@@ -79,14 +79,14 @@ fn a_page_that_does_not_come_leaves_the_problem_with_the_status() {
     let gate = Gate::new();
     let (upstream, pages) = (upstream(), held(&gate));
     let weir = gateway(&upstream, &pages, ", timeouts: {total: 300ms}", "");
-    let response = ask(&weir, "/404").read_response();
+    let response = get(&weir, "/404").read_response();
     assert_eq!((response.status(), response.field("content-type")), (404, Some("application/problem+json")));
     assert_eq!(response.field("retry-after"), Some("7"));
     let problem: serde_json::Value = serde_json::from_str(response.text()).unwrap();
     assert_eq!((&problem["status"], &problem["title"]), (&404.into(), &"Not Found".into()));
     assert_eq!(problem["request_id"].as_str(), response.field("x-request-id"));
     // Without a total timeout the page has a limit of its own.
-    let response = ask(&weir, "/dead").read_response();
+    let response = get(&weir, "/dead").read_response();
     assert_eq!((response.status(), response.field("content-type")), (502, Some("application/problem+json")));
     wait::until(DEADLINE, "the end of both requests", || pages.request_count() == 2);
 }
@@ -97,7 +97,7 @@ fn a_page_for_a_client_that_left_is_not_waited_for() {
     let (upstream, pages) = (upstream(), held(&gate));
     let weir = gateway(&upstream, &pages, ", timeouts: {total: none}", "");
     for (count, path) in [(1, "/404"), (2, "/dead")] {
-        let client = ask(&weir, path);
+        let client = get(&weir, path);
         pages.wait_for_requests(count);
         drop(client);
         let at_pages = format!("upstream_target_in_flight{{upstream=\"pages\",target=\"{}\"}} 0", pages.address());
@@ -105,7 +105,7 @@ fn a_page_for_a_client_that_left_is_not_waited_for() {
             weir.admin_get("/metrics").text().contains(&at_pages)
         });
     }
-    let gone = "request_errors_total{fault=\"client\",reason=\"client_gone\"}";
+    let gone = "request_errors_total{fault=\"client\",reason=\"client_disconnected\"}";
     wait::until(DEADLINE, "the client's fault", || metric(&weir, gone) == 1);
     gate.open();
     assert_eq!(weir.get("/200").status(), 200);
@@ -117,7 +117,7 @@ fn edits_of_the_route_hold_and_what_caches_act_on_stays() {
     let route =
         ", headers: {response: {set: {X-Set: \"1\", Content-Type: a/b}, add: {X-Add: \"2\"}, remove: [Set-Cookie]}}";
     let weir = gateway(&upstream, &pages, "", route);
-    let page = ask(&weir, "/404").read_response();
+    let page = get(&weir, "/404").read_response();
     assert_eq!((page.status(), page.text()), (404, "a page"));
     assert_eq!(page.head.all("content-type"), ["text/html"]);
     for (name, value) in [

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use testkit::{Conn, RawClient, Upstream, Weir, WireError, answer};
+use testkit::{Conn, RawClient, Upstream, Weir, WireError, responder};
 
 use crate::oracle::{self, Message, Reading};
 
@@ -17,7 +17,7 @@ const UPSTREAM_TIMEOUTS: &str = "    timeouts: {first_byte: 60ms, idle: 60ms}\n"
 /// Inputs made of each one of the corpus.
 const VARIANTS: u64 = 6;
 /// Gateways that work through the inputs side by side: nearly all time is waiting.
-const LANES: usize = 6;
+const WORKERS: usize = 6;
 
 /// The fuzzers' inputs of a target whose names begin so.
 fn corpus(target: &str, prefix: &str) -> Vec<Vec<u8>> {
@@ -88,10 +88,10 @@ fn gateway(upstream: &Upstream, timeouts: &str) -> Weir {
 }
 
 /// Works through `inputs` on several gateways at once, each with an upstream of its own.
-fn in_lanes(inputs: &[Vec<u8>], lane: impl Fn(&[Vec<u8>]) + Sync) {
+fn in_parallel(inputs: &[Vec<u8>], worker: impl Fn(&[Vec<u8>]) + Sync) {
     std::thread::scope(|scope| {
-        for part in inputs.chunks(inputs.len().div_ceil(LANES)) {
-            scope.spawn(|| lane(part));
+        for part in inputs.chunks(inputs.len().div_ceil(WORKERS)) {
+            scope.spawn(|| worker(part));
         }
     });
 }
@@ -158,7 +158,7 @@ fn what_reaches_an_upstream_is_one_request_each_with_one_framing() {
     let prefix = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
     inputs.extend(corpus("chunked", "").into_iter().map(|body| [&prefix[..], &body].concat()));
     let arrived = Mutex::new(0);
-    in_lanes(&tampered(inputs), |inputs| {
+    in_parallel(&tampered(inputs), |inputs| {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let record = Arc::clone(&seen);
         let upstream = Upstream::connections(move |conn| read_by_the_grammar(conn, &record));
@@ -204,34 +204,38 @@ fn what_reaches_a_client_is_one_response_or_visibly_none() {
         corpus("connection", "response").into_iter().map(|input| input[1..].to_vec()).collect();
     inputs.extend(corpus("response_head", ""));
     let statuses = Mutex::new(BTreeSet::new());
-    in_lanes(&tampered(inputs), |inputs| {
-        let upstream = Upstream::start(answer::ok(""));
+    in_parallel(&tampered(inputs), |inputs| {
+        let upstream = Upstream::start(responder::ok(""));
         let weir = gateway(&upstream, UPSTREAM_TIMEOUTS);
         for (number, input) in inputs.iter().enumerate() {
             let closes = number % 2 == 0;
-            upstream.set_answer(if closes { answer::raw_then_close(&input[..]) } else { answer::raw(&input[..]) });
+            upstream.set_responder(if closes {
+                responder::raw_then_close(&input[..])
+            } else {
+                responder::raw(&input[..])
+            });
             let method = if number % 5 == 4 { "HEAD" } else { "GET" };
             let mut client: RawClient = weir.connect();
             client.send(format!("{method} / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
-            let reply = client.read_to_close();
-            match final_response(&reply, method, false) {
+            let got = client.read_to_close();
+            match final_response(&got, method, false) {
                 Some((response, rest)) => {
-                    assert!(rest.is_empty() && response.is_framed(), "{}", reply.escape_ascii());
+                    assert!(rest.is_empty() && response.is_framed(), "{}", got.escape_ascii());
                     statuses.lock().unwrap().insert(String::from_utf8(response.start[1].clone()).unwrap());
                     if response.values("content-type") != [b"application/problem+json"] {
                         let Some((meant, _)) = final_response(input, method, closes) else {
-                            panic!("{} came of {}", reply.escape_ascii(), input.escape_ascii());
+                            panic!("{} came of {}", got.escape_ascii(), input.escape_ascii());
                         };
                         assert_eq!((&response.start[1], &response.body), (&meant.start[1], &meant.body));
                     }
                 }
                 None => {
-                    let rest = behind_interim(&reply, method);
+                    let rest = behind_interim(&got, method);
                     assert_eq!(
                         oracle::response(rest, method.as_bytes(), false),
                         Reading::Incomplete,
                         "{}",
-                        reply.escape_ascii()
+                        got.escape_ascii()
                     );
                 }
             }

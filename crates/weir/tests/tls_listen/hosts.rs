@@ -1,6 +1,6 @@
 //! Which certificate a client gets, and which hosts its connection may be used for.
 
-use testkit::{Certificates, Upstream, answer};
+use testkit::{Certificates, Upstream, responder};
 use tls::{Failure, Version};
 
 use super::client::{Client, config, of_version, showing, trusting};
@@ -8,7 +8,7 @@ use super::{ROUTES, certificate, gateway, listener, metric};
 
 #[test]
 fn upstreams_and_the_log_learn_of_tls_and_sessions_are_resumed() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let certificates = Certificates::for_names("DNS:a.test");
     let directory = tempfile::tempdir().unwrap();
     let log = directory.path().join("log");

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use testkit::{Certificates, Signal, Upstream, Weir, answer, wait};
+use testkit::{Certificates, Signal, Upstream, Weir, responder, wait};
 
 use super::client::{Client, DEADLINE, config, trusting};
 use super::{ROUTES, certificate, entry, gateway, listener, metric};
@@ -83,7 +83,7 @@ fn a_key_that_does_not_belong_to_its_certificate_is_refused_at_start_and_at_relo
 
 #[test]
 fn ends_are_said_and_broken_responses_are_not_ended() {
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let certificates = Certificates::for_names("DNS:a.test");
     let rest = format!(
         "server: {{keep_alive: 300ms}}\nupstreams: {{u: {{targets: [{}], retry: none}}}}\nroutes:\n  - {{match: {{path: /*}}, upstream: u}}\n",
@@ -103,7 +103,7 @@ fn ends_are_said_and_broken_responses_are_not_ended() {
     let mut idle = connect();
     assert_eq!(idle.get("a.test", "/").status, 200);
     assert!(idle.read_to_end().expect("close_notify").is_empty());
-    upstream.set_answer(|conn, _| {
+    upstream.set_responder(|conn, _| {
         conn.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")?;
         conn.close()
     });

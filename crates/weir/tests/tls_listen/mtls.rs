@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{CustomExtension, DnValue};
-use testkit::{Certificates, RawClient, Upstream, Weir, answer};
+use testkit::{Certificates, RawClient, Upstream, Weir, responder};
 use tls::{Alpn, Certificate, ClientConfig, Version};
 
 use super::authorities::{Authority, client, dns, uri};
@@ -28,7 +28,7 @@ const MESH: &str = "{mtls: {identity: [uri, dns], headers: {X-Client: consumer, 
 /// A listener that takes certificates of `mesh`; `more` stands beside `client_auth`, `rest` behind the authenticators.
 fn rig(mesh_spec: &str, mode: &str, rest: &str) -> Rig {
     let (servers, mesh) = (Certificates::for_names("DNS:a.test"), Authority::new());
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let builder = Weir::builder(program());
     let keys = builder.dir().join("keys.yaml");
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, KEY.as_bytes());
@@ -271,13 +271,13 @@ fn an_authority_names_consumers_of_its_own_authenticator_only() {
         let options = tls::client::Options { certificate: Some(certificate), ..trusting(&[&servers]) };
         Client::connect(weir.addr(), &config(&options), host).unwrap()
     };
-    let mut ours = connect("mesh.test", mesh.issue(&client("x", names())));
-    let mut theirs = connect("partners.test", partners.issue(&client("x", names())));
-    assert_eq!(ours.get("mesh.test", "/mesh/a").status, 200);
-    assert_eq!(ours.get("mesh.test", "/a").status, 200);
-    assert_eq!(theirs.get("partners.test", "/mesh/a").status, 401);
-    assert_eq!(theirs.get("partners.test", "/a").status, 200);
-    assert_eq!(theirs.get("mesh.test", "/mesh/a").status, 421);
+    let mut own = connect("mesh.test", mesh.issue(&client("x", names())));
+    let mut other = connect("partners.test", partners.issue(&client("x", names())));
+    assert_eq!(own.get("mesh.test", "/mesh/a").status, 200);
+    assert_eq!(own.get("mesh.test", "/a").status, 200);
+    assert_eq!(other.get("partners.test", "/mesh/a").status, 401);
+    assert_eq!(other.get("partners.test", "/a").status, 200);
+    assert_eq!(other.get("mesh.test", "/mesh/a").status, 421);
 }
 
 #[test]
@@ -301,7 +301,7 @@ fn limits_count_by_certificate_and_envoys_form_is_written() {
 #[test]
 fn the_example_serves_who_shows_a_certificate() {
     let (servers, mesh) = (Certificates::for_names("DNS:a.test"), Authority::new());
-    let upstream = Upstream::start(answer::ok("hello"));
+    let upstream = Upstream::start(responder::ok("hello"));
     let directory = tempfile::tempdir().unwrap();
     for (from, name) in [(servers.certificate(), "cert.pem"), (servers.key(), "key.pem"), (mesh.file(), "ca.pem")] {
         std::fs::copy(from, directory.path().join(name)).unwrap();

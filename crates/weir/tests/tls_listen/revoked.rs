@@ -1,7 +1,7 @@
 //! Certificates that stop to count while the connections that showed them are open.
 
 use rcgen::CertificateParams;
-use testkit::{Certificates, Upstream, Weir, answer, wait};
+use testkit::{Certificates, Upstream, Weir, responder, wait};
 use tls::{Alpn, Certificate};
 
 use super::authorities::{Authority, client, uri};
@@ -35,7 +35,7 @@ fn yaml(servers: &Certificates, upstream: &Upstream, client_auth: &str) -> Strin
 
 impl Rig {
     fn new(client_auth: &str) -> Self {
-        let (servers, upstream) = (Certificates::for_names("DNS:a.test"), Upstream::start(answer::ok("hello")));
+        let (servers, upstream) = (Certificates::for_names("DNS:a.test"), Upstream::start(responder::ok("hello")));
         let weir = Weir::builder(program()).config(yaml(&servers, &upstream, client_auth)).start();
         Rig { weir, servers, _upstream: upstream }
     }
@@ -83,18 +83,18 @@ fn a_removed_authority_takes_its_clients_along_and_a_new_demand_holds_for_all() 
     let file = mesh.file();
     let auth = format!(", client_auth: {{ca: {}, mode: optional}}", file.display());
     let rig = Rig::new(&auth);
-    let (mut ours, mut nobody) = (rig.client(Some(mesh.issue(&numbered(1)))).unwrap(), rig.client(None).unwrap());
-    assert_eq!((ours.get(HOST, "/a").status, nobody.get(HOST, "/a").status), (200, 200));
+    let (mut own, mut nobody) = (rig.client(Some(mesh.issue(&numbered(1)))).unwrap(), rig.client(None).unwrap());
+    assert_eq!((own.get(HOST, "/a").status, nobody.get(HOST, "/a").status), (200, 200));
     rig.reloaded(|| {
         std::fs::copy(partners.file(), &file).unwrap();
     });
-    assert_eq!((ours.get(HOST, "/a").status, nobody.get(HOST, "/a").status), (421, 200));
+    assert_eq!((own.get(HOST, "/a").status, nobody.get(HOST, "/a").status), (421, 200));
     // The file is the same, the demand is not.
     let required = std::fs::read_to_string(rig.weir.config_path()).unwrap().replace("optional", "required");
     rig.reloaded(|| rig.weir.rewrite_config(&required));
     assert_eq!(nobody.get(HOST, "/a").status, 421);
-    let mut theirs = rig.client(Some(partners.issue(&numbered(1)))).unwrap();
-    assert_eq!(theirs.get(HOST, "/a").status, 200);
+    let mut other = rig.client(Some(partners.issue(&numbered(1)))).unwrap();
+    assert_eq!(other.get(HOST, "/a").status, 200);
 }
 
 #[test]

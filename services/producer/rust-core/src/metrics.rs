@@ -15,7 +15,7 @@ use crate::store::Store;
 const BUCKETS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Answer {
+struct ResponseKey {
     operation: &'static str,
     code: String,
 }
@@ -39,7 +39,7 @@ struct State {
 #[derive(Clone, Debug)]
 pub struct Metrics {
     registry: Arc<Registry>,
-    requests: Family<Answer, Counter>,
+    requests: Family<ResponseKey, Counter>,
     durations: Family<Operation, Histogram, fn() -> Histogram>,
     events: Family<Outcome, Counter>,
     entities: Counter,
@@ -102,8 +102,8 @@ impl Default for Metrics {
 
 impl Metrics {
     /// Counts one completed request; `code` is the HTTP status or the gRPC code's name.
-    pub fn answered(&self, operation: &'static str, code: &str, took: Duration) {
-        self.requests.get_or_create(&Answer { operation, code: code.to_owned() }).inc();
+    pub fn responded(&self, operation: &'static str, code: &str, took: Duration) {
+        self.requests.get_or_create(&ResponseKey { operation, code: code.to_owned() }).inc();
         self.durations.get_or_create(&Operation { operation }).observe(took.as_secs_f64());
     }
 

@@ -86,11 +86,11 @@ impl Store {
 
     /// Whether the database responds within two seconds.
     pub async fn is_up(&self) -> bool {
-        let ask = async {
+        let request = async {
             let mut connection = self.pool.acquire().await?;
             connection.execute("SELECT 1").await
         };
-        matches!(tokio::time::timeout(PING_TIMEOUT, ask).await, Ok(Ok(_)))
+        matches!(tokio::time::timeout(PING_TIMEOUT, request).await, Ok(Ok(_)))
     }
 
     /// Connections that are open: at work and idle.

@@ -149,7 +149,7 @@ impl<'a> Call<'a> {
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        self.metrics.answered(self.operation, name(self.code), self.start.elapsed());
+        self.metrics.responded(self.operation, name(self.code), self.start.elapsed());
     }
 }
 

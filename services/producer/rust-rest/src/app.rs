@@ -128,7 +128,7 @@ struct BulkError {
 }
 
 /// Gives a request its response and counts it.
-async fn answer<T: IntoResponse>(
+async fn respond<T: IntoResponse>(
     app: &App,
     operation: &'static str,
     work: impl Future<Output = Result<T, Problem>>,
@@ -156,7 +156,7 @@ impl Drop for Exchange<'_> {
         if code == CLIENT_DISCONNECTED {
             tracing::warn!(operation = self.operation, "request aborted");
         }
-        self.app.metrics.answered(self.operation, &code.to_string(), self.start.elapsed());
+        self.app.metrics.responded(self.operation, &code.to_string(), self.start.elapsed());
     }
 }
 
@@ -173,7 +173,7 @@ async fn process_event(State(app): State<Arc<App>>, headers: HeaderMap, body: Bo
         })?;
         Ok(Json(Stored { success: true, message: STORED }))
     };
-    answer(&app, "process_event", work).await
+    respond(&app, "process_event", work).await
 }
 
 async fn process_events(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Response {
@@ -214,7 +214,7 @@ async fn process_events(State(app): State<Arc<App>>, headers: HeaderMap, body: B
             errors,
         }))
     };
-    answer(&app, "process_events", work).await
+    respond(&app, "process_events", work).await
 }
 
 /// Applies events one after the other, so that a later one wins where two name the same attribute. Once the database is
@@ -285,9 +285,9 @@ async fn apply(app: &App, event: Field<Submitted<'_>>, scan_attributes: bool) ->
 }
 
 /// How many times the limit is read, and dropped, of a body that is too large, before the connection is given up.
-const PATIENCE: usize = 8;
+const DRAIN_FACTOR: usize = 8;
 
-/// Reads a body up to the limit, which says that it is JSON, or says nothing. It is read also where it will not be used: an
+/// Reads a body up to the limit, which says that it is JSON, or says nothing. It is read also where it will not be used: a
 /// response while the body is still on its way is one that a client may never see.
 async fn read(app: &App, headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Problem> {
     timeout(app.settings.body_timeout, read_body(app, headers, body)).await.unwrap_or_else(|_| {
@@ -300,7 +300,7 @@ async fn read_body(app: &App, headers: &HeaderMap, mut body: Body) -> Result<Vec
     let declared = body.size_hint().exact().map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     let mut bytes = Vec::with_capacity(declared.min(limit));
     let mut seen = 0;
-    while seen <= limit.saturating_mul(PATIENCE)
+    while seen <= limit.saturating_mul(DRAIN_FACTOR)
         && let Some(frame) = body.frame().await
     {
         // Nobody may be left to see this.
@@ -340,5 +340,5 @@ async fn health(State(app): State<Arc<App>>) -> Response {
             (StatusCode::SERVICE_UNAVAILABLE, Json(Health { status: "unhealthy", message: UNAVAILABLE }))
         })
     };
-    answer(&app, "health", work).await
+    respond(&app, "health", work).await
 }

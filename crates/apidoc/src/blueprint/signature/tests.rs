@@ -11,7 +11,7 @@ fn expect(text: &str, name: &str, value: Option<&str>, attributes: &[&str]) {
 }
 
 #[test]
-fn declarations_are_taken_apart() {
+fn declarations_are_parsed() {
     expect("id", "id", None, &[]);
     expect("id: 1 (required, number) - The id - of it", "id", Some("1"), &["required", "number"]);
     expect("`a-b`: `x (y), - z` (enum[string], optional)", "a-b", Some("x (y), - z"), &["enum[string]", "optional"]);

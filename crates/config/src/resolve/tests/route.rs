@@ -18,7 +18,7 @@ fn get_includes_head_unless_another_route_names_it() {
 }
 
 #[test]
-fn routes_that_differ_in_anything_can_be_told_apart() {
+fn routes_that_differ_in_anything_can_be_distinguished() {
     good(&routes(&[
         "match: {path: /a}, upstream: app",
         "match: {path: /a/}, upstream: app",
@@ -98,7 +98,7 @@ fn unknown_names_are_reported_once_each() {
 }
 
 #[test]
-fn rewrites_redirects_and_answers_keep_no_text_to_parse() {
+fn rewrites_redirects_and_responses_keep_no_text_to_parse() {
     let config = good(&routes(&[
         "match: {path: /a/*}, upstream: app, rewrite: {prefix: /v2/, host: b.example:81}",
         "match: {path: /b/*}, redirect: {to: /new/*}",
@@ -153,7 +153,7 @@ fn header_edits_and_cors_are_resolved() {
 }
 
 #[test]
-fn more_methods_than_the_table_can_tell_apart_are_refused() {
+fn more_methods_than_the_table_can_hold_are_refused() {
     let many = |count: usize| {
         let methods: Vec<String> = (0..count).map(|number| format!("M{number}")).collect();
         routes(&[&format!("match: {{path: /a, methods: [{}]}}, upstream: app", methods.join(", "))])

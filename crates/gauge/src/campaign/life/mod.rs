@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::profile::ProbeUpstream;
 use super::start::{self, InFront, Running, Started};
-use super::{Campaign, CampaignError, lane, order};
+use super::{Campaign, CampaignError, addressed, order};
 use crate::gateway::Signal;
 use crate::load::Prepared;
 use crate::load::workload::{Operation, Protocol, Workload};
@@ -120,11 +120,13 @@ impl Campaign<'_> {
         started: Duration,
     ) -> Result<LifeTrial, CampaignError> {
         let void = |why: String| Ok(LifeTrial { state: LifeState::Void(why), ..LifeTrial::default() });
-        let (base, address) = match &running.lane {
-            lane::Lane::Gateway(address, clients) => (clients.base(*address), *address),
-            lane::Lane::Direct(..) | lane::Lane::Grpc(..) => (format!("http://{}", upstream.address), upstream.address),
+        let (base, address) = match &running.addressed {
+            addressed::Addressed::Gateway(address, clients) => (clients.base(*address), *address),
+            addressed::Addressed::Direct(..) | addressed::Addressed::Grpc(..) => {
+                (format!("http://{}", upstream.address), upstream.address)
+            }
         };
-        let mut operation = self.operations(&running.lane).into_iter().find(|operation| operation.method == "GET");
+        let mut operation = self.operations(&running.addressed).into_iter().find(|operation| operation.method == "GET");
         if let Scenario::Routes(routes) = scenario {
             operation = Some(Operation::get("route", &start::life_route(&self.plan.api, routes)));
         }
@@ -198,7 +200,7 @@ impl Campaign<'_> {
                 happened.begun = Instant::now();
                 self.signal(running, scenario)?;
                 let path = start::life_route(&self.plan.api, RELOADED);
-                let found = || super::probe::answers(address, &path) == Some(200);
+                let found = || super::probe::responses(address, &path) == Some(200);
                 happened.took = wait(&mut happened.memory, || self.memory(running), found);
                 if happened.took.is_none() {
                     let why = format!("the new configuration was not in force within {} s", LONGEST.as_secs());

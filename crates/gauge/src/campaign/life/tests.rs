@@ -53,7 +53,7 @@ fn a_gateway_that_drains_may_refuse_and_not_reset() {
 }
 
 #[test]
-fn what_others_use_of_the_machine_is_told_apart_from_the_trial() {
+fn what_others_use_of_the_machine_is_counted_separately_from_the_trial() {
     let ticks =
         |busy: u64| Ticks::parse(&format!("cpu {busy} 0 0 {} 0 0 0 0\ncpu0 0 0 0 0\ncpu1 0 0 0 0\n", 400 - busy));
     // Two processors for a second at 100 ticks each: 120 of 200 ticks were used, 50 of them by the trial.

@@ -1,8 +1,8 @@
 use super::*;
 use crate::campaign::progress::LoadMoment;
 
-fn moment(trial: &str, answered: u64, errors: u64) -> Moment {
-    let load = LoadMoment { answered, errors, rate: 5.0, p99_ms: Some(2.0), ..LoadMoment::default() };
+fn moment(trial: &str, responses: u64, errors: u64) -> Moment {
+    let load = LoadMoment { responses, errors, rate: 5.0, p99_ms: Some(2.0), ..LoadMoment::default() };
     let part = PartMoment { cpu_percent: 150.0, memory_bytes: 7 };
     Moment { trial: trial.to_owned(), load: Some(load), system: Some(part), ..Moment::default() }
 }

@@ -94,7 +94,7 @@ fn one_good_measurement_does_not_hold_a_rate() {
 fn the_slo_is_met_by_latency_and_errors_of_enough_samples() {
     let latency = Latency { count: Some(5_000), p50_ms: Some(2.0), p99_ms: Some(9.0), ..Latency::default() };
     let good = Measurement {
-        requests: Requests { scheduled: Some(5_000), answered: Some(5_000), dropped: Some(0), ..Requests::default() },
+        requests: Requests { scheduled: Some(5_000), responses: Some(5_000), dropped: Some(0), ..Requests::default() },
         rate: Rate { requested: Some(1_000.0), achieved: Some(999.0) },
         errors: crate::results::report::Errors::none(),
         latency: Some(latency),

@@ -8,7 +8,7 @@ use prost::Message;
 use protox::file::{File, FileResolver};
 
 use super::super::Served;
-use super::{Reply, fields, frame, integer, item, number};
+use super::{GrpcResponse, fields, frame, integer, item, number};
 use crate::load::engine::http2::send;
 use crate::load::grpc::Frames;
 use crate::load::grpc::reflection::{self, Content, Error, Files, Query, Service, Services, Wanted};
@@ -33,7 +33,7 @@ fn is_reflection(path: &str) -> bool {
 }
 
 /// A call whose messages get their responses as they come.
-pub(super) async fn answer(
+pub(super) async fn respond(
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
     served: &Served,
@@ -44,24 +44,24 @@ pub(super) async fn answer(
     *response.headers_mut() = fields([("content-type", "application/grpc")].into_iter());
     let mut out = respond.send_response(response, false)?;
     let (mut frames, mut received, mut bytes) = (Frames::default(), 0, 0);
-    let mut ending = Reply { status: "0".to_owned(), ..Reply::default() };
+    let mut ending = GrpcResponse { status: "0".to_owned(), ..GrpcResponse::default() };
     while let Some(data) = incoming.data().await {
         let data = data?;
         let _ = incoming.flow_control().release_capacity(data.len());
         received += data.len() as u64;
-        let mut replies: Vec<u8> = Vec::new();
+        let mut responses: Vec<u8> = Vec::new();
         let mut wanted = 0;
         let taken = frames.data(&data, |message| match path {
-            "/gauge.demo.Items/Talk" => replies.extend(frame(message)),
+            "/gauge.demo.Items/Talk" => responses.extend(frame(message)),
             "/gauge.demo.Items/AddAll" => bytes += message.len() as u64,
             "/gauge.demo.Items/List" => wanted = number(message).min(MOST_ITEMS),
-            _ => replies.extend(frame(&described(message))),
+            _ => responses.extend(frame(&described(message))),
         });
         if let Err(problem) = taken {
-            ending = Reply { detail: Some(problem), ..Reply::status(INTERNAL) };
+            ending = GrpcResponse { detail: Some(problem), ..GrpcResponse::status(INTERNAL) };
             break;
         }
-        send(&mut out, replies.into(), false).await?;
+        send(&mut out, responses.into(), false).await?;
         for id in 1..=wanted {
             send(&mut out, frame(&item(id)).into(), false).await?;
         }
@@ -89,7 +89,7 @@ fn described(message: &[u8]) -> Vec<u8> {
         }
         _ => Content::Error(Error { code: NOT_FOUND, message: "there is no such file or name".to_owned() }),
     };
-    reflection::Reply { content: Some(content) }.encode_to_vec()
+    reflection::ReflectionResponse { content: Some(content) }.encode_to_vec()
 }
 
 /// The compiled description.

@@ -9,10 +9,10 @@ fn messages_are_those_of_the_example() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/evaluations");
     let set = protox::compile([folder.join("grpc.proto")], [&folder]).expect("the example");
     let pool = DescriptorPool::from_file_descriptor_set(set).expect("descriptors");
-    let read = |name: &str, reply: Reply| {
-        assert_eq!(reply.status, "0");
+    let read = |name: &str, response: GrpcResponse| {
+        assert_eq!(response.status, "0");
         let message = pool.get_message_by_name(name).expect("a message");
-        DynamicMessage::decode(message, reply.message.expect("bytes").as_slice()).expect("a valid message")
+        DynamicMessage::decode(message, response.message.expect("bytes").as_slice()).expect("a valid message")
     };
     for id in [0, 1, 127, 300, 1 << 40] {
         let item = read("gauge.demo.Item", method("/gauge.demo.Items/Get", &integer(1, id)));
@@ -29,8 +29,8 @@ fn messages_are_those_of_the_example() {
 
 #[test]
 fn an_unknown_method_has_a_status_and_no_message() {
-    let reply = method("/gauge.demo.Items/Remove", &[]);
-    assert_eq!((reply.status.as_str(), reply.message.is_none()), ("12", true));
-    let ending = reply.ending();
+    let response = method("/gauge.demo.Items/Remove", &[]);
+    assert_eq!((response.status.as_str(), response.message.is_none()), ("12", true));
+    let ending = response.ending();
     assert_eq!((ending["grpc-status"].as_bytes(), ending.len()), (&b"12"[..], 2));
 }

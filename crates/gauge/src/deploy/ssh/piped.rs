@@ -39,7 +39,7 @@ impl GeneratorHost for Ssh {
         self.piped.insert(handle, child);
         self.started.insert(handle, Started { pid, name: spec.name.clone(), log, seen: None });
         // It ends with the connection, as all that was started there.
-        self.shell.ask(&format!("gauge_groups=\"$gauge_groups {pid}\""))?;
+        self.shell.exchange(&format!("gauge_groups=\"$gauge_groups {pid}\""))?;
         Ok(Piped { handle, stdout })
     }
 
@@ -85,7 +85,7 @@ impl GeneratorHost for Ssh {
         let mut best: Option<Clock> = None;
         for _ in 0..TRIPS {
             let (sent, begun) = (now()?, Instant::now());
-            let said = self.shell.ask("date +%s.%N").ok()?;
+            let said = self.shell.exchange("date +%s.%N").ok()?;
             let trip = begun.elapsed().as_secs_f64();
             // Where `date` has no nanoseconds it prints the letter.
             let there: f64 = said.trim().parse().ok()?;

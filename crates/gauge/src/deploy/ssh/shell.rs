@@ -13,7 +13,7 @@ use crate::plan;
 /// Time to connect, keys and all.
 const CONNECT: Duration = Duration::from_secs(30);
 /// Time for a response to a small question.
-const ANSWER: Duration = Duration::from_secs(60);
+const RESPONSE: Duration = Duration::from_secs(60);
 
 /// What the shell knows from the start: how to end what was started, also when the connection breaks off, and how to look at it.
 const PRELUDE: &str = r#"
@@ -62,7 +62,7 @@ pub(super) struct Shell {
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     log: PathBuf,
-    asked: u64,
+    sent: u64,
 }
 
 /// A word for the shell.
@@ -141,7 +141,7 @@ impl Shell {
         }
         let host = config.host.clone();
         let mut shell =
-            Shell { host, options, _folder: folder, _held: held, socket, child, stdin, lines, log, asked: 0 };
+            Shell { host, options, _folder: folder, _held: held, socket, child, stdin, lines, log, sent: 0 };
         shell.status(PRELUDE, CONNECT)?;
         Ok(shell)
     }
@@ -154,18 +154,18 @@ impl Shell {
             said => format!("{why}; ssh says: {said}"),
         };
         let host = self.host.clone();
-        if self.asked == 1 { DeployError::NoConnection { host, why } } else { DeployError::Remote { host, why } }
+        if self.sent == 1 { DeployError::NoConnection { host, why } } else { DeployError::Remote { host, why } }
     }
 
     /// Runs lines there; what they print, both streams. That they fail is no error.
-    pub(super) fn ask(&mut self, lines: &str) -> Result<String, DeployError> {
-        self.status(lines, ANSWER).map(|(_, text)| text)
+    pub(super) fn exchange(&mut self, lines: &str) -> Result<String, DeployError> {
+        self.status(lines, RESPONSE).map(|(_, text)| text)
     }
 
     /// The same with the exit status of the last one.
     pub(super) fn status(&mut self, lines: &str, timeout: Duration) -> Result<(i32, String), DeployError> {
-        self.asked += 1;
-        let mark = format!("gauge-{}-{}", std::process::id(), self.asked);
+        self.sent += 1;
+        let mark = format!("gauge-{}-{}", std::process::id(), self.sent);
         let script = format!("{{ {lines}\n}} 2>&1 </dev/null\nprintf '\\n%s %s\\n' {mark} $?\n");
         let written = self.stdin.as_mut().map(|stdin| stdin.write_all(script.as_bytes()).and_then(|()| stdin.flush()));
         if !matches!(written, Some(Ok(()))) {
@@ -192,7 +192,7 @@ impl Shell {
     }
 
     fn broken(&self) -> String {
-        if self.asked == 1 {
+        if self.sent == 1 {
             "no connection: it must work without a password, as in `ssh -o BatchMode=yes HOST true`".to_owned()
         } else {
             "the connection has ended, and with it what ran there".to_owned()

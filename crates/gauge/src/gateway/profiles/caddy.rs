@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 use super::super::model::{Model, PathEntry};
 use super::super::policies::{CORS_FIELDS, GO_SENDS_AGAIN, IDEMPOTENT, Keys, MAX_AGE, RETRIED};
 use super::super::security::Guard;
-use super::{Additions, Answer, listens, nothing_more};
+use super::{Adapted, Additions, listens, nothing_more};
 use crate::profile::secure::HttpVersion;
 use crate::profile::{CONSUMER, Headers, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, SET};
 
-pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
+pub(in crate::gateway) fn additions(profile: &Profile) -> Adapted {
     match profile {
         // It passes event streams on event by event, and upgrades, of itself.
         Profile::PassThrough | Profile::Life(_) | Profile::LargeBodies | Profile::Streams | Profile::WebSocket(_) => {

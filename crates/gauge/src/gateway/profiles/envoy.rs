@@ -7,12 +7,12 @@ use super::super::model::{Model, PathEntry};
 use super::super::policies::{By, CORS_FIELDS, IDEMPOTENT, Keys, Limit, MAX_AGE, RETRIED};
 use super::super::security::Guard;
 use super::super::text::{quoted, regex};
-use super::{Additions, Answer, listens, nothing_more, spellings};
+use super::{Adapted, Additions, listens, nothing_more, spellings};
 use crate::profile::secure::HttpVersion;
 use crate::profile::token::{AUDIENCE, ISSUER};
 use crate::profile::{CONSUMER, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, SET};
 
-pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
+pub(in crate::gateway) fn additions(profile: &Profile) -> Adapted {
     match profile {
         Profile::PassThrough | Profile::Life(_) | Profile::LargeBodies => nothing_more(),
         Profile::KeyAuth(auth) => Ok(key_auth(&auth.into())),

@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use super::super::model::Model;
 use super::super::policies::{By, Cors, IDEMPOTENT, Keys, Limit, MAX_AGE, RETRIED};
 use super::super::security::Guard;
-use super::{Additions, Answer, file, listens, nothing_more};
+use super::{Adapted, Additions, file, listens, nothing_more};
 use crate::profile::secure::HttpVersion;
 use crate::profile::token::{AUDIENCE, Algorithm, ISSUER, PUBLIC_PEM, SECRET};
 use crate::profile::{
     CONSUMER, Headers, Jwt, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, SET,
 };
 
-pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
+pub(in crate::gateway) fn additions(profile: &Profile) -> Adapted {
     match profile {
         // It sees from the first bytes of a connection that they are HTTP/2.
         Profile::PassThrough | Profile::Life(_) | Profile::LargeBodies | Profile::Http2(_) => nothing_more(),

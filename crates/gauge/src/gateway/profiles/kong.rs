@@ -6,10 +6,10 @@ use super::super::model::{Model, PathEntry};
 use super::super::policies::{By, Keys, Limit, MAX_AGE, RETRIED};
 use super::super::security::Guard;
 use super::super::text::quoted;
-use super::{Additions, Answer, NOT_YET, nothing_more};
+use super::{Adapted, Additions, NOT_YET, nothing_more};
 use crate::profile::{CONSUMER, Profile};
 
-pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
+pub(in crate::gateway) fn additions(profile: &Profile) -> Adapted {
     match profile {
         // A route of the protocols `http` and `https` passes upgrades on of itself; `ws` and `wss` are of Kong Gateway Enterprise.
         Profile::PassThrough | Profile::Life(_) | Profile::LargeBodies | Profile::WebSocket(_) => nothing_more(),

@@ -1,9 +1,9 @@
 //! KrakenD: what its Community Edition cannot do.
 
-use super::{Answer, NOT_YET, nothing_more};
+use super::{Adapted, NOT_YET, nothing_more};
 use crate::profile::Profile;
 
-pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
+pub(in crate::gateway) fn additions(profile: &Profile) -> Adapted {
     match profile {
         Profile::PassThrough | Profile::Life(_) | Profile::LargeBodies => nothing_more(),
         Profile::KeyAuth(_) => Err("API keys are a part of KrakenD Enterprise, not of the Community Edition"),

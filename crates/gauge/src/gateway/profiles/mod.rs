@@ -16,15 +16,15 @@ use super::{Additions, File};
 const NOT_YET: &str = "its adapter does not configure it yet";
 
 /// What a gateway, or its adapter, says to a profile.
-type Answer = Result<Additions, &'static str>;
+type Adapted = Result<Additions, &'static str>;
 
 /// Its listener takes HTTP/2 too.
-fn listens(listen: &'static str) -> Answer {
+fn listens(listen: &'static str) -> Adapted {
     Ok(Additions { listen, ..Additions::default() })
 }
 
 /// Nothing more than it does anyway.
-fn nothing_more() -> Answer {
+fn nothing_more() -> Adapted {
     Ok(Additions::default())
 }
 

@@ -3,11 +3,11 @@
 use super::super::model::{Model, PathEntry};
 use super::super::policies::{By, CORS_FIELDS, Cors, Keys, Limit, MAX_AGE, RETRIED};
 use super::super::security::Guard;
-use super::{Additions, Answer, file, listens, nothing_more, spellings};
+use super::{Adapted, Additions, file, listens, nothing_more, spellings};
 use crate::profile::secure::HttpVersion;
 use crate::profile::{CONSUMER, Headers, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, SET};
 
-pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
+pub(in crate::gateway) fn additions(profile: &Profile) -> Adapted {
     match profile {
         Profile::PassThrough | Profile::Life(_) | Profile::LargeBodies => nothing_more(),
         Profile::KeyAuth(auth) => {

@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use super::super::model::{Model, PathEntry};
 use super::super::policies::{By, CORS_FIELDS, GO_SENDS_AGAIN, Limit, MAX_AGE, RETRIED};
 use super::super::text::quoted;
-use super::{Additions, Answer, nothing_more, spellings};
+use super::{Adapted, Additions, nothing_more, spellings};
 use crate::profile::{CONSUMER, Headers, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, SET};
 
-pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
+pub(in crate::gateway) fn additions(profile: &Profile) -> Adapted {
     match profile {
         // It passes event streams on event by event, and upgrades, of itself, and takes HTTP/2 with prior knowledge and by ALPN.
         Profile::PassThrough

@@ -5,11 +5,11 @@ use super::super::model::{Model, Target};
 use super::super::policies::{By, Keys, Limit, MAX_AGE, RETRIED, Tokens};
 use super::super::security::Guard;
 use super::super::text::quoted;
-use super::{Additions, Answer, file, listens, nothing_more};
+use super::{Adapted, Additions, file, listens, nothing_more};
 use crate::profile::token::{AUDIENCE, Algorithm, ISSUER, SECRET};
 use crate::profile::{CONSUMER, Jwt, Profile, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET, SET};
 
-pub(in crate::gateway) fn additions(profile: &Profile) -> Answer {
+pub(in crate::gateway) fn additions(profile: &Profile) -> Adapted {
     match profile {
         // With TLS it takes HTTP/2 by ALPN by itself.
         Profile::PassThrough | Profile::Life(_) | Profile::Streams | Profile::LargeBodies | Profile::Tls(_) => {

@@ -22,9 +22,9 @@ fn paths_that_become_one_are_one_or_refused() {
     let why = "GET /f/{name}.xml and GET /f/{name} are one to it, and they go to different upstreams";
     assert!(other.why.starts_with(why), "{}", other.why);
     let put = "  '/f/{name}.xml': {put: {operationId: xml, servers: [{url: 'http://h:2'}], responses: {}}}\n";
-    let apart = files("weir", &(json + put)).unwrap().files.remove(0).text;
-    assert!(apart.contains("path: \"/f/{name}\", methods: [GET, HEAD]}\n    upstream: u_h_1\n"), "{apart}");
-    assert!(apart.contains("path: \"/f/{name}\", methods: [PUT]}\n    upstream: u_h_2\n"), "{apart}");
+    let separate = files("weir", &(json + put)).unwrap().files.remove(0).text;
+    assert!(separate.contains("path: \"/f/{name}\", methods: [GET, HEAD]}\n    upstream: u_h_1\n"), "{separate}");
+    assert!(separate.contains("path: \"/f/{name}\", methods: [PUT]}\n    upstream: u_h_2\n"), "{separate}");
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn add_second(seconds: &mut Vec<Second>, cells: super::recorder::SecondCells) {
     let second = Second {
         at_s: cells.at,
         sent: Some(cells.sent),
-        answered: Some(cells.answered),
+        responses: Some(cells.responses),
         succeeded: Some(cells.succeeded),
         errors: Some(cells.errors),
         dropped: Some(cells.dropped),
@@ -204,7 +204,7 @@ fn sum(a: Option<f64>, b: Option<f64>) -> Option<f64> {
 }
 
 fn achieved(requests: &Requests, duration_s: f64) -> Option<f64> {
-    let in_time = requests.answered? - requests.answered_late.unwrap_or(0);
+    let in_time = requests.responses? - requests.late_responses.unwrap_or(0);
     (duration_s > 0.0).then(|| in_time as f64 / duration_s)
 }
 
@@ -219,8 +219,15 @@ fn measure(cells: Vec<Cell>, duration_s: f64) -> Measurement {
     let mut chat = ChatCell::default();
     let mut streams: Option<StreamCell> = None;
     for cell in cells {
-        let counts =
-            [cell.scheduled, cell.requests, cell.answered, cell.late, cell.dropped, cell.dropped_free, cell.unanswered];
+        let counts = [
+            cell.scheduled,
+            cell.requests,
+            cell.responses,
+            cell.late,
+            cell.dropped,
+            cell.dropped_free,
+            cell.no_response,
+        ];
         requests.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
         failures.iter_mut().zip(cell.failures).for_each(|(sum, count)| *sum += count);
         for (status, count) in cell.statuses {
@@ -238,13 +245,13 @@ fn measure(cells: Vec<Cell>, duration_s: f64) -> Measurement {
         latency.add(&cell.latency);
         lag.add(&cell.lag);
         generator_lag.add(&cell.generator_lag);
-        samples = samples.filter(|_| cell.answered <= SAMPLES as u64).map(|mut all: Vec<u64>| {
+        samples = samples.filter(|_| cell.responses <= SAMPLES as u64).map(|mut all: Vec<u64>| {
             all.extend(cell.samples);
             all
         });
     }
-    let [scheduled, sent, answered, answered_late, dropped, dropped_free, unanswered] = requests.map(Some);
-    let requests = Requests { scheduled, sent, answered, answered_late, dropped, dropped_free, unanswered };
+    let [scheduled, sent, responses, late_responses, dropped, dropped_free, no_response] = requests.map(Some);
+    let requests = Requests { scheduled, sent, responses, late_responses, dropped, dropped_free, no_response };
     let failure = |failure: Failure| Some(failures[failure as usize]);
     Measurement {
         duration_s: Some(duration_s),
@@ -257,7 +264,7 @@ fn measure(cells: Vec<Cell>, duration_s: f64) -> Measurement {
             reset: failure(Failure::Reset),
             timeout: failure(Failure::Timeout),
             status: failure(Failure::Status),
-            bad_reply: failure(Failure::BadReply),
+            invalid_response: failure(Failure::InvalidResponse),
             tls: failure(Failure::Tls),
             closed: failure(Failure::Closed),
             unsent: failure(Failure::Unsent),
@@ -306,28 +313,28 @@ fn measure(cells: Vec<Cell>, duration_s: f64) -> Measurement {
 
 /// What the silences of one thread hid in a closed loop; see [`Measurement::corrected`].
 struct Hidden {
-    answered: u64,
+    responses: u64,
     /// (length of the gap in nanoseconds, requests that were not sent in it).
     gaps: Vec<(u64, u64)>,
 }
 
 impl Hidden {
     fn of(part: &PhaseCells, users: f64, duration_s: f64) -> Self {
-        let answered: u64 = part.cells.iter().map(|cell| cell.answered).sum();
-        let rate_per_ns = if duration_s > 0.0 { answered as f64 / (duration_s * 1e9) } else { 0.0 };
+        let responses: u64 = part.cells.iter().map(|cell| cell.responses).sum();
+        let rate_per_ns = if duration_s > 0.0 { responses as f64 / (duration_s * 1e9) } else { 0.0 };
         let hidden = |gap: &u64| {
             let missing = (*gap as f64 * rate_per_ns - users.max(1.0)).floor();
             (missing >= 1.0).then_some((*gap, missing as u64))
         };
-        Hidden { answered, gaps: part.gaps.iter().filter_map(hidden).collect() }
+        Hidden { responses, gaps: part.gaps.iter().filter_map(hidden).collect() }
     }
 }
 
 /// The measured latencies and those of the hidden requests, evenly spread over each gap. An operation gets its share of them.
 fn corrected(measurement: &Measurement, hidden: &[Hidden]) -> Option<Latency> {
     let latency = measurement.latency.as_ref()?;
-    let answered: u64 = hidden.iter().map(|hidden| hidden.answered).sum();
-    let share = latency.count? as f64 / answered.max(1) as f64;
+    let responses: u64 = hidden.iter().map(|hidden| hidden.responses).sum();
+    let share = latency.count? as f64 / responses.max(1) as f64;
     let mut histogram = latency.histogram.clone()?;
     let mut owed = 0.0;
     for (gap, missing) in hidden.iter().flat_map(|hidden| &hidden.gaps) {
@@ -349,8 +356,8 @@ fn add_phases(phases: &[&Phase]) -> Option<(Measurement, Vec<Operation>)> {
     let mut operations = first.operations.clone();
     for phase in rest {
         total.add_counts(&phase.total);
-        for (ours, theirs) in operations.iter_mut().zip(&phase.operations) {
-            ours.total.add_counts(&theirs.total);
+        for (own, other) in operations.iter_mut().zip(&phase.operations) {
+            own.total.add_counts(&other.total);
         }
     }
     let seconds = |phase: &Phase| phase.total.duration_s.unwrap_or(0.0);

@@ -124,7 +124,7 @@ impl Http1 {
                 connection.begin(operation, |out| pacer.write_http1(slot, out));
                 connection.request_bytes(operation)
             }
-            Some(_) if connection.is_broken() => return self.fail(pacer, index, Failure::BadReply),
+            Some(_) if connection.is_broken() => return self.fail(pacer, index, Failure::InvalidResponse),
             Some(messages) => connection.begin_message(messages, &mut pacer.requester.random),
         };
         let at = if pacer.is_paced(slot) { clock::now() } else { pacer.slots[slot as usize].times.due };
@@ -245,7 +245,7 @@ impl Http1 {
                 Progress::Closed => return self.fail(pacer, index, Failure::Closed),
                 Progress::More if length < READ && !closed => return,
                 Progress::More => {}
-                Progress::Bad => return self.fail(pacer, index, Failure::BadReply),
+                Progress::Bad => return self.fail(pacer, index, Failure::InvalidResponse),
                 Progress::Done => {
                     let done = clock::now();
                     self.finish(pacer, index, done, closed || length == 0);
@@ -276,7 +276,7 @@ impl Http1 {
             stream: connection.stream_seen,
         };
         if !pacer.operation(slot).captures.is_empty() {
-            connection.with_answer(|header, body| pacer.capture(slot, header, body));
+            connection.with_response(|header, body| pacer.capture(slot, header, body));
         }
         if let Some(notes) = connection.take_notes() {
             pacer.note_websocket(slot, notes);
@@ -292,7 +292,7 @@ impl Http1 {
         if let Some(failure) = failure {
             return pacer.failed(slot, failure);
         }
-        if pacer.answered(slot, &response) {
+        if pacer.responses(slot, &response) {
             self.next.push(slot);
         }
     }

@@ -94,11 +94,11 @@ enum Event {
     /// The request was handed over at this time and has so many bytes.
     Sent(u64, SentBytes),
     Failed(Failure),
-    Answered(Box<Answered>),
+    Completed(Box<Completed>),
 }
 
 #[derive(Debug)]
-struct Answered {
+struct Completed {
     response: Response,
     fields: HeaderMap,
     body: Vec<u8>,
@@ -195,28 +195,28 @@ impl Http2 {
                 self.tasks[slot as usize] = None;
                 pacer.failed(slot, failure);
             }
-            Event::Answered(answer) => {
+            Event::Completed(completed) => {
                 self.tasks[slot as usize] = None;
-                let is_short = answer.stream.as_ref().is_some_and(|stream| stream.is_short);
-                if let Some(why) = answer.why
-                    && (is_short || !pacer.operation(slot).expect.contains(answer.response.status))
+                let is_short = completed.stream.as_ref().is_some_and(|stream| stream.is_short);
+                if let Some(why) = completed.why
+                    && (is_short || !pacer.operation(slot).expect.contains(completed.response.status))
                 {
                     pacer.note_grpc_error(slot, why);
                 }
-                if let Some(stream) = &answer.stream {
+                if let Some(stream) = &completed.stream {
                     pacer.stream_ended(slot, stream);
                 }
                 if is_short {
-                    pacer.failed(slot, Failure::BadReply);
+                    pacer.failed(slot, Failure::InvalidResponse);
                     return;
                 }
                 if !pacer.operation(slot).captures.is_empty() {
-                    let header = |name: &str| answer.fields.get(name).map(HeaderValue::as_bytes);
-                    pacer.capture(slot, header, &answer.body);
+                    let header = |name: &str| completed.fields.get(name).map(HeaderValue::as_bytes);
+                    pacer.capture(slot, header, &completed.body);
                 }
-                let field = |name: &str| answer.fields.get(name).map(HeaderValue::as_bytes);
+                let field = |name: &str| completed.fields.get(name).map(HeaderValue::as_bytes);
                 let marked = pacer.prepared.mark.as_ref().is_some_and(|mark| mark.is_in(field(&mark.header)));
-                if pacer.answered(slot, &Response { marked, ..answer.response }) {
+                if pacer.responses(slot, &Response { marked, ..completed.response }) {
                     self.start(pacer, slot);
                 }
             }
@@ -265,8 +265,8 @@ impl Transport for Http2 {
         let inbox = Rc::clone(&self.inbox);
         let task = self.local.spawn_local(async move {
             let (slot, generation) = (exchange.slot, exchange.generation);
-            let event = match converse(&connection, exchange, &inbox).await {
-                Ok(answer) => Event::Answered(Box::new(answer)),
+            let event = match serve(&connection, exchange, &inbox).await {
+                Ok(completed) => Event::Completed(Box::new(completed)),
                 Err(failure) => Event::Failed(failure),
             };
             inbox.tell(slot, generation, event);
@@ -319,7 +319,7 @@ impl Transport for Http2 {
 }
 
 /// Sends one request and reads its response.
-async fn converse(connection: &Connection, exchange: Exchange, inbox: &Inbox) -> Result<Answered, Failure> {
+async fn serve(connection: &Connection, exchange: Exchange, inbox: &Inbox) -> Result<Completed, Failure> {
     let mut sender = ready(connection, &exchange, inbox).await?;
     let at = clock::now();
     let (slot, generation) = (exchange.slot, exchange.generation);
@@ -337,7 +337,7 @@ async fn converse(connection: &Connection, exchange: Exchange, inbox: &Inbox) ->
         let failed = |failure| {
             let (failure, reason) = match failure {
                 call::Broken::Connection(error) => (kind(&error), None),
-                call::Broken::Message(reason) => (Failure::BadReply, Some(reason)),
+                call::Broken::Message(reason) => (Failure::InvalidResponse, Some(reason)),
             };
             reason.into_iter().for_each(|reason| inbox.tell(slot, generation, Event::GrpcError(reason)));
             failure
@@ -379,7 +379,7 @@ async fn converse(connection: &Connection, exchange: Exchange, inbox: &Inbox) ->
                 let end = if is_complete { Some(&head.headers) } else { trailers.as_ref() };
                 let Some(status) = method.status(status, &head.headers, end, &body) else {
                     inbox.tell(slot, generation, Event::GrpcError("OK without exactly one valid message".to_owned()));
-                    return Err(Failure::BadReply);
+                    return Err(Failure::InvalidResponse);
                 };
                 let why = (status != grpc::OK).then(|| method.why(status, &head.headers, end));
                 (status, why)
@@ -387,10 +387,10 @@ async fn converse(connection: &Connection, exchange: Exchange, inbox: &Inbox) ->
             None => (status, None),
         };
         let response = Response { done, status, bytes, marked: false, stream: seen };
-        Ok(Answered { response, fields: head.headers, body, why, stream: None })
+        Ok(Completed { response, fields: head.headers, body, why, stream: None })
     };
     tokio::select! {
-        answer = receive => answer,
+        completed = receive => completed,
         () = send => unreachable!("it never completes"),
     }
 }
@@ -481,7 +481,7 @@ pub(crate) async fn send(stream: &mut h2::SendStream<Bytes>, mut body: Bytes, la
 }
 
 fn kind(error: &h2::Error) -> Failure {
-    if error.is_io() || error.is_remote() || error.is_go_away() { Failure::Reset } else { Failure::BadReply }
+    if error.is_io() || error.is_remote() || error.is_go_away() { Failure::Reset } else { Failure::InvalidResponse }
 }
 
 /// The violation of TLS that broke the connection, if that did. `h2` keeps the kind and the text of errors of its socket.

@@ -23,7 +23,7 @@ use super::workload::Protocol;
 use crate::results::Report;
 use crate::results::report::Histogram;
 pub(crate) use once::Lost;
-pub use once::{Answer, Exchange};
+pub use once::{Exchange, Fetched};
 use pacer::Pacer;
 use recorder::{Live, Recorder};
 use requester::{Requester, Shared};
@@ -113,7 +113,7 @@ pub struct Watch(Arc<Control>);
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Complete responses.
-    pub answered: u64,
+    pub responses: u64,
     /// Requests that went wrong.
     pub errors: u64,
     /// Requests given up before they were sent.
@@ -156,7 +156,7 @@ impl Watch {
     pub fn counts(&self) -> Counts {
         let sum = |of: fn(&Live) -> &AtomicU64| self.0.live.iter().map(|live| of(live).load(Ordering::Relaxed)).sum();
         Counts {
-            answered: sum(|live| &live.answered),
+            responses: sum(|live| &live.responses),
             errors: sum(|live| &live.errors),
             dropped: sum(|live| &live.dropped),
         }
@@ -380,7 +380,7 @@ fn begin_of<T: Transport>(
                 return Ok(None);
             }
         }
-        let patience = now + 1_000_000;
-        transport.wait(pacer, if start > 0 { start.min(patience) } else { patience })?;
+        let grace = now + 1_000_000;
+        transport.wait(pacer, if start > 0 { start.min(grace) } else { grace })?;
     }
 }

@@ -15,7 +15,7 @@ const KEEP: usize = 64 << 20;
 
 /// A complete response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct Fetched {
     /// Its status.
     pub status: u16,
     /// Its fields in order, names in lower case.
@@ -26,7 +26,7 @@ pub struct Answer {
     pub arrived: Vec<(Duration, usize)>,
 }
 
-impl Answer {
+impl Fetched {
     /// The first field of this name (lower case).
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
@@ -43,7 +43,7 @@ pub struct Exchange {
     /// Whether its status is one that the operation expects.
     pub expected: bool,
     /// The response, or why there is none.
-    pub answer: Result<Answer, String>,
+    pub response: Result<Fetched, String>,
 }
 
 impl Prepared {
@@ -57,16 +57,16 @@ impl Prepared {
         order
             .map(|index| {
                 let operation = &self.operations[index];
-                let answer = self.exchange(operation, &mut requester, &user);
-                if let Ok(answer) = &answer {
-                    let header = |name: &str| answer.header(&name.to_ascii_lowercase()).map(str::as_bytes);
-                    requester.capture(operation, &mut user, header, &answer.body);
+                let response = self.exchange(operation, &mut requester, &user);
+                if let Ok(response) = &response {
+                    let header = |name: &str| response.header(&name.to_ascii_lowercase()).map(str::as_bytes);
+                    requester.capture(operation, &mut user, header, &response.body);
                 }
                 Exchange {
                     operation: operation.id.clone(),
                     setup: index >= listed,
-                    expected: answer.as_ref().is_ok_and(|answer| operation.expect.contains(answer.status)),
-                    answer: answer.map_err(|error| error.to_string()),
+                    expected: response.as_ref().is_ok_and(|response| operation.expect.contains(response.status)),
+                    response: response.map_err(|error| error.to_string()),
                 }
             })
             .collect()
@@ -78,7 +78,7 @@ impl Prepared {
         setup.map_or(0, |phase| phase.choice.len())
     }
 
-    fn exchange(&self, operation: &Operation, requester: &mut Requester<'_>, user: &User) -> io::Result<Answer> {
+    fn exchange(&self, operation: &Operation, requester: &mut Requester<'_>, user: &User) -> io::Result<Fetched> {
         if self.protocol != Protocol::Http1 {
             requester.draw(operation, user);
             let authority = &self.authorities[operation.authority];
@@ -94,19 +94,24 @@ impl Prepared {
         let file = operation.file().map_or(&[][..], |file| file);
         // A server may respond, and close, before it has read everything: then its response counts.
         let written = stream.write_all(&request).and_then(|()| stream.write_all(file));
-        match read_answer(&mut stream, operation, deadline, Instant::now()) {
+        match read_response(&mut stream, operation, deadline, Instant::now()) {
             Err(error) => Err(written.err().unwrap_or(error)),
-            answer => answer,
+            response => response,
         }
     }
 }
 
-fn read_answer(stream: &mut Wire<'_>, operation: &Operation, deadline: Instant, sent: Instant) -> io::Result<Answer> {
+fn read_response(
+    stream: &mut Wire<'_>,
+    operation: &Operation,
+    deadline: Instant,
+    sent: Instant,
+) -> io::Result<Fetched> {
     let mut buffer = Vec::new();
     let (head, headers, at) = read_head(stream, &mut buffer, operation.method, deadline)?;
     buffer.drain(..at);
     let (body, arrived) = read_body(stream, &mut buffer, &head, deadline, sent)?;
-    Ok(Answer { status: head.status, headers, body, arrived })
+    Ok(Fetched { status: head.status, headers, body, arrived })
 }
 
 fn bad(what: &str) -> io::Error {
@@ -239,10 +244,11 @@ impl Prepared {
                 }
             };
             kept.write_all(&request).map_err(|error| lost(&error))?;
-            let answer = read_answer(&mut kept, operation, deadline, Instant::now()).map_err(|error| lost(&error))?;
-            let closes = answer.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
+            let response =
+                read_response(&mut kept, operation, deadline, Instant::now()).map_err(|error| lost(&error))?;
+            let closes = response.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
             stream = Some(kept).filter(|_| !closes);
-            Ok(answer.status)
+            Ok(response.status)
         })
     }
 }

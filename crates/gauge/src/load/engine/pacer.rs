@@ -375,7 +375,7 @@ impl<'p> Pacer<'p> {
 
     /// The slot's response is complete. `true` when the slot has its next request at once.
     #[inline]
-    pub(crate) fn answered(&mut self, index: u32, response: &Response) -> bool {
+    pub(crate) fn responses(&mut self, index: u32, response: &Response) -> bool {
         let expected = self.operation(index).expect.contains(response.status);
         let slot = &mut self.slots[index as usize];
         let done = response.done;
@@ -384,7 +384,7 @@ impl<'p> Pacer<'p> {
         slot.state = State::Idle;
         slot.idle_since = done;
         self.busy -= 1;
-        self.recorder.answered(phase, operation, due, expected, response);
+        self.recorder.responses(phase, operation, due, expected, response);
         self.go_on(index, done)
     }
 
@@ -406,7 +406,7 @@ impl<'p> Pacer<'p> {
         self.recorder.chat_ended(slot.phase, slot.operation, slot.times.due, chat, end, slo.as_ref());
         match end {
             End::Complete => None,
-            End::ErrorEvent => Some(Failure::BadReply),
+            End::ErrorEvent => Some(Failure::InvalidResponse),
             End::Cut => Some(Failure::Reset),
         }
     }
@@ -562,7 +562,7 @@ impl<'p> Pacer<'p> {
     pub(crate) fn abandon(&mut self) {
         for slot in &mut self.slots {
             if slot.state == State::Busy {
-                self.recorder.phases[slot.phase].cells[slot.operation].unanswered += 1;
+                self.recorder.phases[slot.phase].cells[slot.operation].no_response += 1;
                 slot.state = State::Idle;
             }
         }

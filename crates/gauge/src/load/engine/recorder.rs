@@ -21,7 +21,7 @@ pub(crate) enum Failure {
     Timeout,
     /// A complete response with an unexpected status; counted with the response.
     Status,
-    BadReply,
+    InvalidResponse,
     /// A handshake that failed, a violation of TLS, or a response that may be truncated.
     Tls,
     /// A connection of WebSocket was closed while a message was awaited.
@@ -38,13 +38,13 @@ pub(crate) const FAILURES: usize = 8;
 pub(crate) struct Cell {
     pub(crate) scheduled: u64,
     pub(crate) requests: u64,
-    pub(crate) answered: u64,
+    pub(crate) responses: u64,
     pub(crate) late: u64,
     pub(crate) marked: u64,
     pub(crate) dropped: u64,
     /// Those of `dropped` for which a connection was free when they were due.
     pub(crate) dropped_free: u64,
-    pub(crate) unanswered: u64,
+    pub(crate) no_response: u64,
     pub(crate) failures: [u64; FAILURES],
     /// A handful at most: the first is nearly always the one.
     pub(crate) statuses: Vec<(u16, u64)>,
@@ -205,7 +205,7 @@ pub(crate) struct PhaseCells {
     pub(crate) grpc_error: Option<String>,
     /// Times without any response, from 5 ms on: where a closed loop may have hidden something.
     pub(crate) gaps: Vec<u64>,
-    last_answer: u64,
+    last_response: u64,
 }
 
 /// Shorter silences hide nothing that matters.
@@ -216,7 +216,7 @@ const GAP_NS: u64 = 5_000_000;
 pub(crate) struct SecondCells {
     pub(crate) at: u32,
     pub(crate) sent: u64,
-    pub(crate) answered: u64,
+    pub(crate) responses: u64,
     /// Of the completed ones, those with 2xx.
     pub(crate) succeeded: u64,
     pub(crate) errors: u64,
@@ -229,7 +229,7 @@ pub(crate) struct SecondCells {
 /// What the progress bar and the event stream show.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
-    pub(crate) answered: AtomicU64,
+    pub(crate) responses: AtomicU64,
     pub(crate) errors: AtomicU64,
     pub(crate) dropped: AtomicU64,
     /// Number and latencies of the last full second; locked once a second.
@@ -262,7 +262,7 @@ impl<'p> Recorder<'p> {
             websocket: WebSocketCells::default(),
             grpc_error: None,
             gaps: Vec::new(),
-            last_answer: 0,
+            last_response: 0,
         };
         Recorder {
             phases: (0..phases).map(|_| phase()).collect(),
@@ -298,33 +298,33 @@ impl<'p> Recorder<'p> {
 
     /// A complete response came.
     #[inline]
-    pub(crate) fn answered(&mut self, phase: usize, operation: usize, due: u64, expected: bool, answer: &Response) {
-        self.reach(answer.done);
-        let latency = answer.done.saturating_sub(due);
-        self.second.answered += 1;
-        self.second.succeeded += u64::from(answer.status / 100 == 2);
-        self.second.received_bytes += answer.bytes;
+    pub(crate) fn responses(&mut self, phase: usize, operation: usize, due: u64, expected: bool, response: &Response) {
+        self.reach(response.done);
+        let latency = response.done.saturating_sub(due);
+        self.second.responses += 1;
+        self.second.succeeded += u64::from(response.status / 100 == 2);
+        self.second.received_bytes += response.bytes;
         self.second_latency.record(latency);
         let phase = &mut self.phases[phase];
-        let silence = answer.done.saturating_sub(phase.last_answer);
-        if silence >= GAP_NS && phase.last_answer > 0 {
+        let silence = response.done.saturating_sub(phase.last_response);
+        if silence >= GAP_NS && phase.last_response > 0 {
             phase.gaps.push(silence);
         }
-        phase.last_answer = answer.done;
+        phase.last_response = response.done;
         let cell = &mut phase.cells[operation];
-        cell.answered += 1;
-        cell.late += u64::from(phase.end > 0 && answer.done > phase.end);
-        cell.marked += u64::from(answer.marked);
-        cell.received_bytes += answer.bytes;
+        cell.responses += 1;
+        cell.late += u64::from(phase.end > 0 && response.done > phase.end);
+        cell.marked += u64::from(response.marked);
+        cell.received_bytes += response.bytes;
         cell.latency.record(latency);
-        if cell.answered <= SAMPLES as u64 {
+        if cell.responses <= SAMPLES as u64 {
             cell.samples.push(latency);
         }
-        match cell.statuses.iter_mut().find(|(status, _)| *status == answer.status) {
+        match cell.statuses.iter_mut().find(|(status, _)| *status == response.status) {
             Some((_, count)) => *count += 1,
-            None => cell.statuses.push((answer.status, 1)),
+            None => cell.statuses.push((response.status, 1)),
         }
-        if let Some(stream) = &answer.stream {
+        if let Some(stream) = &response.stream {
             cell.events += stream.events;
             cell.arrivals += stream.arrivals;
             if stream.first > 0 {
@@ -451,7 +451,7 @@ impl<'p> Recorder<'p> {
 
     fn close_second(&mut self) {
         let mut second = std::mem::take(&mut self.second);
-        if second.sent + second.answered + second.errors + second.dropped > 0 {
+        if second.sent + second.responses + second.errors + second.dropped > 0 {
             second.latency = self.second_latency.buckets().collect();
             self.second_latency.clear();
             let mut live = self.live.second.lock().unwrap_or_else(PoisonError::into_inner);
@@ -464,7 +464,7 @@ impl<'p> Recorder<'p> {
     /// Counts so far, for the progress bar.
     pub(crate) fn publish(&self) {
         let cells = || self.phases.iter().flat_map(|phase| &phase.cells);
-        self.live.answered.store(cells().map(|cell| cell.answered).sum(), Ordering::Relaxed);
+        self.live.responses.store(cells().map(|cell| cell.responses).sum(), Ordering::Relaxed);
         self.live.errors.store(cells().flat_map(|cell| &cell.failures).sum(), Ordering::Relaxed);
         self.live.dropped.store(cells().map(|cell| cell.dropped).sum(), Ordering::Relaxed);
     }

@@ -148,9 +148,9 @@ impl<'p> Requester<'p> {
 
     /// Of all the numbers from 0 on, thread i of T takes every T-th.
     fn next(&mut self, cursor: usize) -> u64 {
-        let turn = self.cursors[cursor];
+        let round = self.cursors[cursor];
         self.cursors[cursor] += 1;
-        self.thread + turn * self.threads
+        self.thread + round * self.threads
     }
 
     /// Appends the HTTP/1.1 request with fresh values: head, and body unless that is a file. How many bytes the body has.

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::once::{Answer, read_body, read_head};
+use super::once::{Fetched, read_body, read_head};
 use super::requester::{Requester, Shared, User};
 use super::wire::Wire;
 use crate::load::prepare::{Operation, Prepared};
@@ -16,9 +16,9 @@ const MOST: u64 = 64 << 20;
 /// What an upgrade led to.
 pub(crate) enum Opening<'p> {
     /// The head of the 101, and the connection.
-    Open(Answer, Box<Socket<'p>>),
+    Open(Fetched, Box<Socket<'p>>),
     /// Another response.
-    Refused(Answer),
+    Refused(Fetched),
 }
 
 /// What the server has sent.
@@ -64,13 +64,13 @@ impl Prepared {
         buffer.drain(..at);
         if head.status != 101 {
             let (body, arrived) = read_body(&mut wire, &mut buffer, &head, deadline, Instant::now())?;
-            return Ok(Opening::Refused(Answer { status: head.status, headers, body, arrived }));
+            return Ok(Opening::Refused(Fetched { status: head.status, headers, body, arrived }));
         }
-        let answer = Answer { status: 101, headers, body: Vec::new(), arrived: Vec::new() };
-        handshake::problem(&key, offered.as_deref(), |name| answer.header(name)).map_err(io::Error::other)?;
+        let response = Fetched { status: 101, headers, body: Vec::new(), arrived: Vec::new() };
+        handshake::problem(&key, offered.as_deref(), |name| response.header(name)).map_err(io::Error::other)?;
         let decoder = Decoder::new(Side::Client, MOST);
         let socket = Socket { wire, buffer, decoder, timeout: self.timeout };
-        Ok(Opening::Open(answer, Box::new(socket)))
+        Ok(Opening::Open(response, Box::new(socket)))
     }
 
     /// An upgrade and one message: the head of the 101, with the message that came back as its body.
@@ -80,15 +80,15 @@ impl Prepared {
         operation: &Operation,
         requester: &mut Requester<'_>,
         user: &User,
-    ) -> io::Result<Answer> {
-        let (mut answer, mut socket) = match self.open(operation, requester, user)? {
-            Opening::Refused(answer) => return Ok(answer),
-            Opening::Open(answer, socket) => (answer, socket),
+    ) -> io::Result<Fetched> {
+        let (mut response, mut socket) = match self.open(operation, requester, user)? {
+            Opening::Refused(response) => return Ok(response),
+            Opening::Open(response, socket) => (response, socket),
         };
         let mut message = Vec::new();
         messages.make(0, &mut message);
         socket.send(true, messages.kind.opcode(), &message)?;
-        answer.body = loop {
+        response.body = loop {
             match socket.receive()? {
                 Incoming::Message(_, message) => break message,
                 Incoming::Ping(payload) => socket.send(true, Opcode::Pong, &payload)?,
@@ -100,7 +100,7 @@ impl Prepared {
             }
         };
         socket.close(NORMAL, "")?;
-        Ok(answer)
+        Ok(response)
     }
 }
 

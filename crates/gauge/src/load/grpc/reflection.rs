@@ -19,7 +19,7 @@ use super::{Frames, UNKNOWN, code_of, framed, message_of};
 use crate::foreign::{self, shown};
 use crate::load::engine::http2;
 use crate::load::prepare::Authority;
-pub(crate) use messages::{Content, Error, Files, Query, Reply, Service, Services, Wanted};
+pub(crate) use messages::{Content, Error, Files, Query, ReflectionResponse, Service, Services, Wanted};
 
 /// The versions of the service, the one that is preferred first.
 const VERSIONS: [&str; 2] = ["grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"];
@@ -171,14 +171,14 @@ impl Stream {
         })
     }
 
-    async fn ask(&mut self, wanted: Wanted) -> Result<Content, Refusal> {
+    async fn request(&mut self, wanted: Wanted) -> Result<Content, Refusal> {
         let query = Query { wanted: Some(wanted) }.encode_to_vec();
         // One that is refused already says why in its head.
         let _ = http2::send(&mut self.send, framed(&query).into(), false).await;
         let message = self.message().await?;
-        let reply = Reply::decode(message.as_slice())
+        let response = ReflectionResponse::decode(message.as_slice())
             .map_err(|error| Refusal::Other(format!("an invalid message of reflection: {error}")))?;
-        match reply.content {
+        match response.content {
             Some(Content::Error(error)) => {
                 Err(Refusal::Code(u16::try_from(error.code).unwrap_or(u16::MAX), error.message))
             }
@@ -223,7 +223,7 @@ impl Stream {
     }
 
     async fn files(&mut self, wanted: Wanted) -> Result<Vec<FileDescriptorProto>, Refusal> {
-        let Content::Files(list) = self.ask(wanted).await? else {
+        let Content::Files(list) = self.request(wanted).await? else {
             return Err(Refusal::Other("a message of reflection that was not requested".to_owned()));
         };
         let decoded = list.files.iter().map(|file| FileDescriptorProto::decode(file.as_slice()));
@@ -233,7 +233,7 @@ impl Stream {
     }
 
     async fn services(&mut self) -> Result<Vec<String>, Refusal> {
-        match self.ask(Wanted::Services("*".to_owned())).await? {
+        match self.request(Wanted::Services("*".to_owned())).await? {
             Content::Services(list) => Ok(list.services.into_iter().map(|service| service.name).collect()),
             _ => Ok(Vec::new()),
         }

@@ -317,7 +317,7 @@ impl Builder {
         }
         if !bodies.is_empty() {
             body = Body::Text(Template::parse("{}", |_| Some(values.len())), false);
-            values.push(self.values.in_turn(bodies));
+            values.push(self.values.in_order(bodies));
         }
         for value in &mut values {
             if let Value::Captured { name, index, .. } = value {

@@ -68,7 +68,7 @@ impl Values {
     }
 
     /// These, one after the other over the whole run.
-    pub(crate) fn in_turn(&mut self, values: Vec<Vec<u8>>) -> Value {
+    pub(crate) fn in_order(&mut self, values: Vec<Vec<u8>>) -> Value {
         Value::List {
             values: values.into_iter().map(Vec::into_boxed_slice).collect(),
             cursor: Some(self.next_cursor()),

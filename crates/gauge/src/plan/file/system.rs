@@ -175,7 +175,8 @@ pub(crate) struct BuildFile {
 pub enum Restart {
     /// For each system in each round, with an empty `{data}`.
     #[default]
-    Turn,
+    #[serde(alias = "turn")]
+    System,
     /// For each round.
     Round,
     /// Once.

@@ -6,7 +6,7 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::{Value, json};
 
 use super::{NotChecked, Probe, once};
-use crate::load::Answer;
+use crate::load::Fetched;
 use crate::load::workload::Body;
 use crate::profile::token::{claims, unsigned};
 use crate::profile::{
@@ -67,8 +67,9 @@ impl Probe {
         direct.base = Some(format!("http://{}", self.upstream));
         let plain = direct.path.strip_prefix(headers.prefix.as_str()).unwrap_or(&direct.path).to_owned();
         direct.path.clone_from(&plain);
-        let target =
-            |answer: &Answer| serde_json::from_slice::<Value>(&answer.body).ok().map(|seen| seen["target"].clone());
+        let target = |response: &Fetched| {
+            serde_json::from_slice::<Value>(&response.body).ok().map(|seen| seen["target"].clone())
+        };
         let wanted = once(direct, &Clients::default())?
             .ok()
             .as_ref()
@@ -77,21 +78,24 @@ impl Probe {
         let upstreams = format!("{RESPONSE_SET}: upstream | {RESPONSE_REMOVED}: secret");
         let fields =
             [(REQUEST_SET, Some("client")), (REQUEST_REMOVED, Some("secret")), (DO_HEADERS, Some(upstreams.as_str()))];
-        match self.ask(&fields)? {
-            Ok(answer) if answer.status == 200 => {
-                let seen: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        match self.send(&fields)? {
+            Ok(response) if response.status == 200 => {
+                let seen: Value = serde_json::from_slice(&response.body).unwrap_or_default();
                 let found = if seen["target"] == wanted { Ok(()) } else { Err(seen["target"].to_string()) };
                 self.require("path at the upstream", &wanted.to_string(), found);
                 self.reaches(&seen, REQUEST_SET, Some(SET));
                 self.reaches(&seen, REQUEST_REMOVED, None);
                 for (name, required) in [(RESPONSE_SET, vec![SET]), (RESPONSE_REMOVED, Vec::new())] {
                     let own = |(known, _): &&(String, String)| known.eq_ignore_ascii_case(name);
-                    let found: Vec<&str> = answer.headers.iter().filter(own).map(|(_, value)| value.as_str()).collect();
+                    let found: Vec<&str> =
+                        response.headers.iter().filter(own).map(|(_, value)| value.as_str()).collect();
                     let result = if found == required { Ok(()) } else { Err(found.join(", ")) };
                     self.require(&format!("response {name}"), &required.join(", "), result);
                 }
             }
-            Ok(answer) => self.require("path with the prefix", "status 200", Err(format!("status {}", answer.status))),
+            Ok(response) => {
+                self.require("path with the prefix", "status 200", Err(format!("status {}", response.status)));
+            }
             Err(error) => self.require("path with the prefix", "status 200", Err(format!("no response: {error}"))),
         }
         let with = std::mem::replace(&mut self.operation.path, plain);
@@ -117,10 +121,10 @@ impl Probe {
         let (mut refused, mut others) = (0, Vec::new());
         let most = 4 * (limit.burst + limit.rate);
         for _ in 0..most {
-            match self.ask(&[(header, Some(&first))])? {
-                Ok(answer) if answer.status == 429 => refused += 1,
-                Ok(answer) if answer.status == 200 => {}
-                Ok(answer) => others.push(format!("status {}", answer.status)),
+            match self.send(&[(header, Some(&first))])? {
+                Ok(response) if response.status == 429 => refused += 1,
+                Ok(response) if response.status == 200 => {}
+                Ok(response) => others.push(format!("status {}", response.status)),
                 Err(error) => others.push(format!("no response: {error}")),
             }
             if refused >= 10 || !others.is_empty() {
@@ -159,13 +163,13 @@ impl Probe {
         let query = format!("gauge={}", what.replace(' ', "-"));
         let (mut bodies, mut seen) = (Vec::new(), Vec::new());
         for fields in [first, second] {
-            let answer = self.ask_for(&query, fields)?;
+            let response = self.send_to(&query, fields)?;
             seen.push(self.seen()?);
-            match answer {
-                Ok(answer) if answer.status == 200 => {
-                    bodies.push(serde_json::from_slice::<Value>(&answer.body).unwrap_or_default());
+            match response {
+                Ok(response) if response.status == 200 => {
+                    bodies.push(serde_json::from_slice::<Value>(&response.body).unwrap_or_default());
                 }
-                Ok(answer) => self.require(what, "status 200", Err(format!("status {}", answer.status))),
+                Ok(response) => self.require(what, "status 200", Err(format!("status {}", response.status))),
                 Err(error) => self.require(what, "status 200", Err(format!("no response: {error}"))),
             }
         }
@@ -185,14 +189,14 @@ impl Probe {
         let no_store = [(DO_HEADERS, Some("Cache-Control: no-store"))];
         let private = [(DO_HEADERS, Some("Cache-Control: private, max-age=600"))];
         let mine = [(DO_HEADERS, Some(fresh)), ("Authorization", Some("Bearer one"))];
-        let yours = [(DO_HEADERS, Some(fresh)), ("Authorization", Some("Bearer two"))];
+        let own = [(DO_HEADERS, Some(fresh)), ("Authorization", Some("Bearer two"))];
         let varies = "Cache-Control: max-age=600 | Vary: X-Gauge-Variant";
         let a = [(DO_HEADERS, Some(varies)), ("X-Gauge-Variant", Some("a"))];
         let b = [(DO_HEADERS, Some(varies)), ("X-Gauge-Variant", Some("b"))];
         for (what, first, second) in [
             ("a response with no-store", &no_store[..], &no_store[..]),
             ("a response with private", &private, &private),
-            ("a request with Authorization", &mine, &yours),
+            ("a request with Authorization", &mine, &own),
             ("a request with Authorization and one without", &mine, &plain),
             ("another variant by Vary", &a, &b),
         ] {
@@ -203,12 +207,12 @@ impl Probe {
         // A response of one second, two seconds later.
         let short = [(DO_HEADERS, Some("Cache-Control: max-age=1"))];
         let query = "gauge=short";
-        let _ = self.ask_for(query, &short)?;
+        let _ = self.send_to(query, &short)?;
         std::thread::sleep(Duration::from_millis(2100));
         let before = self.seen()?;
-        let answer = self.ask_for(query, &short)?;
+        let response = self.send_to(query, &short)?;
         let again = self.seen()? > before;
-        if answer.is_ok_and(|answer| answer.status == 200) && !again {
+        if response.is_ok_and(|response| response.status == 200) && !again {
             self.require("a response that is stale", "a request to the upstream", Err("a stored response".to_owned()));
         }
         Ok(())
@@ -249,15 +253,15 @@ impl Probe {
         let mut found = Ok(());
         // A machine that is busy may deliver events late and together: once in three is enough.
         for _ in 0..3 {
-            found = match self.ask(&[("X-Probe-Events", Some("6 150"))])? {
+            found = match self.send(&[("X-Probe-Events", Some("6 150"))])? {
                 Err(error) => Err(format!("no response: {error}")),
-                Ok(answer) if answer.body != expected.as_bytes() => {
-                    let received = String::from_utf8_lossy(&answer.body).matches("data:").count();
-                    Err(format!("status {}, {received} of {EVENTS} events", answer.status))
+                Ok(response) if response.body != expected.as_bytes() => {
+                    let received = String::from_utf8_lossy(&response.body).matches("data:").count();
+                    Err(format!("status {}, {received} of {EVENTS} events", response.status))
                 }
-                Ok(answer) if answer.arrived.len() < EVENTS => {
-                    let first = answer.arrived.first().map_or(0, |(time, _)| time.as_millis());
-                    Err(format!("{EVENTS} events in {} pieces, the first after {first} ms", answer.arrived.len()))
+                Ok(response) if response.arrived.len() < EVENTS => {
+                    let first = response.arrived.first().map_or(0, |(time, _)| time.as_millis());
+                    Err(format!("{EVENTS} events in {} pieces, the first after {first} ms", response.arrived.len()))
                 }
                 Ok(_) => Ok(()),
             };
@@ -282,10 +286,10 @@ impl Probe {
 
     pub(super) fn large_bodies(&mut self) -> Result<(), NotChecked> {
         let size = LARGE.to_string();
-        let found = match self.ask(&[("X-Probe-Bytes", Some(&size))])? {
+        let found = match self.send(&[("X-Probe-Bytes", Some(&size))])? {
             Err(error) => Err(format!("no response: {error}")),
-            Ok(answer) if answer.body.len() == LARGE && answer.body.iter().all(|byte| *byte == b'x') => Ok(()),
-            Ok(answer) => Err(format!("status {}, {} bytes", answer.status, answer.body.len())),
+            Ok(response) if response.body.len() == LARGE && response.body.iter().all(|byte| *byte == b'x') => Ok(()),
+            Ok(response) => Err(format!("status {}, {} bytes", response.status, response.body.len())),
         };
         self.require("a response of 24 MiB", "all of it", found);
         let Some(mut upload) = self.upload.clone() else { return Ok(()) };
@@ -293,9 +297,10 @@ impl Probe {
         upload.base = Some(self.clients.base(self.gateway));
         let found = match once(upload, &self.clients)? {
             Err(error) => Err(format!("no response: {error}")),
-            Ok(answer) => match serde_json::from_slice::<Value>(&answer.body).unwrap_or_default()["bytes"].as_u64() {
+            Ok(response) => match serde_json::from_slice::<Value>(&response.body).unwrap_or_default()["bytes"].as_u64()
+            {
                 Some(bytes) if bytes == LARGE as u64 => Ok(()),
-                bytes => Err(format!("status {}, {} bytes", answer.status, bytes.unwrap_or(0))),
+                bytes => Err(format!("status {}, {} bytes", response.status, bytes.unwrap_or(0))),
             },
         };
         self.require("a request of 24 MiB", "all of it reaches the upstream", found);

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::cases::DO_HEADERS;
 use super::{NotChecked, Probe};
 use crate::demo::grpc::{DO_STATUS, DO_TRAILERS, DO_TRAILERS_ONLY, frame};
-use crate::load::Answer;
+use crate::load::Fetched;
 use crate::load::workload::Body;
 
 /// What fits into the largest message that clients take by default, 4 MiB.
@@ -34,7 +34,7 @@ impl Probe {
             (DO_HEADERS, Some("x-gauge-initial: of the head")),
             (DO_TRAILERS, Some("x-gauge-trailing: of the trailers")),
         ];
-        if let Some((answer, message)) = self.called("a call", &fields, "0")? {
+        if let Some((response, message)) = self.called("a call", &fields, "0")? {
             let seen: Value = serde_json::from_slice(&message).unwrap_or_default();
             let found = if seen["bytes"] == b"any message".len() { Ok(()) } else { Err(seen.to_string()) };
             self.require("the message of a call", "it reaches the upstream, and its response the client", found);
@@ -58,17 +58,17 @@ impl Probe {
                 ("x-gauge-trailing", "of the trailers"),
                 ("content-type", "application/grpc"),
             ] {
-                self.responds_with(&answer, name, &[required]);
+                self.responds_with(&response, name, &[required]);
             }
         }
         let failed = [(DO_STATUS, Some("5 no such%20item"))];
-        if let Some((answer, _)) = self.called("a status in trailers", &failed, "5")? {
-            self.responds_with(&answer, "grpc-message", &["no such%20item"]);
+        if let Some((response, _)) = self.called("a status in trailers", &failed, "5")? {
+            self.responds_with(&response, "grpc-message", &["no such%20item"]);
         }
         let refused = [(DO_STATUS, Some("7 not%20yours")), (DO_TRAILERS_ONLY, Some("1"))];
-        if let Some((answer, _)) = self.called("a status without a message", &refused, "7")? {
-            self.responds_with(&answer, "grpc-message", &["not%20yours"]);
-            let found = if answer.body.is_empty() { Ok(()) } else { Err(format!("{} bytes", answer.body.len())) };
+        if let Some((response, _)) = self.called("a status without a message", &refused, "7")? {
+            self.responds_with(&response, "grpc-message", &["not%20yours"]);
+            let found = if response.body.is_empty() { Ok(()) } else { Err(format!("{} bytes", response.body.len())) };
             self.require("a status without a message", "no message", found);
         }
         let size = LARGE.to_string();
@@ -96,34 +96,34 @@ impl Probe {
         what: &str,
         fields: &[(&str, Option<&str>)],
         status: &str,
-    ) -> Result<Option<(Answer, Vec<u8>)>, NotChecked> {
-        let found = match self.ask(fields)? {
+    ) -> Result<Option<(Fetched, Vec<u8>)>, NotChecked> {
+        let found = match self.send(fields)? {
             Err(error) => Err(format!("no response: {error}")),
-            Ok(answer) if answer.status != 200 => Err(format!("HTTP status {}", answer.status)),
-            Ok(answer) => Ok(answer),
+            Ok(response) if response.status != 200 => Err(format!("HTTP status {}", response.status)),
+            Ok(response) => Ok(response),
         };
         match found {
             Err(found) => {
                 self.require(what, &format!("grpc-status {status}"), Err(found));
                 Ok(None)
             }
-            Ok(answer) => {
+            Ok(response) => {
                 let name = if status == "0" { "grpc-status".to_owned() } else { format!("grpc-status of {what}") };
-                self.responds_with_as(&name, &answer, "grpc-status", &[status]);
-                let message = answer.body.get(5..).unwrap_or_default().to_vec();
-                Ok(Some((answer, message)))
+                self.responds_with_as(&name, &response, "grpc-status", &[status]);
+                let message = response.body.get(5..).unwrap_or_default().to_vec();
+                Ok(Some((response, message)))
             }
         }
     }
 
     /// A field of the response, of its head or of its trailers.
-    fn responds_with(&mut self, answer: &Answer, name: &str, required: &[&str]) {
-        self.responds_with_as(&format!("response {name}"), answer, name, required);
+    fn responds_with(&mut self, response: &Fetched, name: &str, required: &[&str]) {
+        self.responds_with_as(&format!("response {name}"), response, name, required);
     }
 
-    fn responds_with_as(&mut self, what: &str, answer: &Answer, name: &str, required: &[&str]) {
+    fn responds_with_as(&mut self, what: &str, response: &Fetched, name: &str, required: &[&str]) {
         let found: Vec<&str> =
-            answer.headers.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str()).collect();
+            response.headers.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str()).collect();
         let result = if found == required { Ok(()) } else { Err(found.join(", ")) };
         self.require(
             what,

@@ -135,7 +135,7 @@ fn handshake(gateway: SocketAddr, config: Arc<ClientConfig>) -> Result<ClientStr
 
 /// TLS 1.1 is offered (RFC 8996 forbids it): an alert, or the end of the connection, is a refusal.
 fn refuses_tls11(gateway: SocketAddr) -> Result<(), String> {
-    let answer = || -> io::Result<Option<u8>> {
+    let response = || -> io::Result<Option<u8>> {
         let mut stream = TcpStream::connect_timeout(&gateway, DEADLINE)?;
         stream.set_read_timeout(Some(REFUSAL))?;
         stream.write_all(&hello_tls11())?;
@@ -145,7 +145,7 @@ fn refuses_tls11(gateway: SocketAddr) -> Result<(), String> {
             _ => Ok(Some(first[0])),
         }
     };
-    match answer() {
+    match response() {
         // A record of a handshake (RFC 8446, section 5.1).
         Ok(Some(22)) => Err("it is accepted".to_owned()),
         Ok(_) => Ok(()),

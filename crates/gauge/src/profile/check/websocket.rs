@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{NotChecked, Probe, once};
 use crate::demo::websocket::{CLOSE, DROP, GREETING, PING};
 use crate::load::workload::Operation;
-use crate::load::{Answer, Incoming, Opening, Prepared, Socket};
+use crate::load::{Fetched, Incoming, Opening, Prepared, Socket};
 use crate::websocket::{Kind, Opcode};
 
 /// How long a frame may take. Longer is a gateway that holds it back.
@@ -37,8 +37,8 @@ impl Probe {
     fn upgrades(&mut self) -> Result<bool, NotChecked> {
         let offered = ("Sec-WebSocket-Protocol", "gauge.v1, gauge.v2");
         let fields = [offered, ("X-Gauge-Metadata", "of the client"), (GREETING, "1")];
-        let found = self.talk(&fields, |answer, socket| {
-            let chosen = answer.header("sec-websocket-protocol").unwrap_or("absent").to_owned();
+        let found = self.talk(&fields, |response, socket| {
+            let chosen = response.header("sec-websocket-protocol").unwrap_or("absent").to_owned();
             Ok((chosen, receive(socket)))
         })?;
         let (chosen, greeting) = match found {
@@ -201,12 +201,12 @@ impl Probe {
         operation.base = Some(self.clients.base(self.gateway));
         let found = match once(operation, &self.clients)? {
             Err(error) => Err(format!("no response: {error}")),
-            Ok(answer) if answer.status != 403 => Err(format!("status {}", answer.status)),
-            Ok(answer) if answer.header("x-gauge-refusal") != Some("of the upstream") => {
+            Ok(response) if response.status != 403 => Err(format!("status {}", response.status)),
+            Ok(response) if response.header("x-gauge-refusal") != Some("of the upstream") => {
                 Err("another response with 403".to_owned())
             }
-            Ok(answer) if serde_json::from_slice::<Value>(&answer.body).is_err() => {
-                Err(format!("the body {}", shown(&answer.body)))
+            Ok(response) if serde_json::from_slice::<Value>(&response.body).is_err() => {
+                Err(format!("the body {}", shown(&response.body)))
             }
             Ok(_) => Ok(()),
         };
@@ -228,7 +228,7 @@ impl Probe {
     fn talk<T>(
         &self,
         fields: &[(&str, &str)],
-        work: impl FnOnce(&Answer, &mut Socket<'_>) -> Result<T, String>,
+        work: impl FnOnce(&Fetched, &mut Socket<'_>) -> Result<T, String>,
     ) -> Result<Result<T, String>, NotChecked> {
         let mut operation = self.upgrade(fields);
         operation.base = Some(self.clients.base(self.gateway));
@@ -236,8 +236,8 @@ impl Probe {
         let prepared = Prepared::new(&workload).map_err(|error| error.to_string())?;
         Ok(match prepared.upgrade() {
             Err(error) => Err(format!("no connection: {error}")),
-            Ok(Opening::Refused(answer)) => Err(format!("status {}", answer.status)),
-            Ok(Opening::Open(answer, mut socket)) => work(&answer, &mut socket),
+            Ok(Opening::Refused(response)) => Err(format!("status {}", response.status)),
+            Ok(Opening::Open(response, mut socket)) => work(&response, &mut socket),
         })
     }
 }

@@ -180,17 +180,17 @@ fn nearest(ticks: &[(f64, String)], x: f64, axes: &Axes<'_>) -> String {
 
 /// The names of lines at their ends, pushed apart so that none covers another.
 fn names(svg: &mut String, mut ends: Vec<(&Series, f64, f64)>, top: f64, bottom: f64, right: f64) {
-    const APART: f64 = 15.0;
+    const MIN_DISTANCE: f64 = 15.0;
     const NEAR: f64 = 40.0;
     ends.sort_by(|a, b| a.2.total_cmp(&b.2));
     let mut places: Vec<f64> = Vec::with_capacity(ends.len());
     for (_, _, y) in &ends {
-        let above = places.last().map_or(top, |above: &f64| above + APART);
+        let above = places.last().map_or(top, |above: &f64| above + MIN_DISTANCE);
         places.push(y.max(above));
     }
-    let mut below = bottom + APART;
+    let mut below = bottom + MIN_DISTANCE;
     for place in places.iter_mut().rev() {
-        *place = place.min(below - APART);
+        *place = place.min(below - MIN_DISTANCE);
         below = *place;
     }
     for ((series, x, y), place) in ends.iter().zip(places) {

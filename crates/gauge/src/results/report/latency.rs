@@ -110,10 +110,10 @@ impl Latency {
     /// Both together: from all samples where both have them and they are few ([`SAMPLES`]), else from the histograms. Null where one has neither, since
     /// percentiles cannot be merged.
     pub fn merge(&self, other: &Latency) -> Option<Latency> {
-        if let (Some(ours), Some(theirs)) = (&self.samples_ns, &other.samples_ns)
-            && ours.len() + theirs.len() <= SAMPLES
+        if let (Some(own), Some(added)) = (&self.samples_ns, &other.samples_ns)
+            && own.len() + added.len() <= SAMPLES
         {
-            return Latency::of_samples(ours.iter().chain(theirs).copied().collect());
+            return Latency::of_samples(own.iter().chain(added).copied().collect());
         }
         let mut histogram = self.histogram.clone()?;
         histogram.add(other.histogram.as_ref()?);

@@ -24,13 +24,13 @@ impl Report {
         self.total.merge(&other.total);
         merge_operations(&mut self.operations, &other.operations);
         for phase in &other.phases {
-            match self.phases.iter_mut().find(|ours| ours.name == phase.name) {
-                Some(ours) => ours.merge(phase),
+            match self.phases.iter_mut().find(|own| own.name == phase.name) {
+                Some(own) => own.merge(phase),
                 None => self.phases.push(phase.clone()),
             }
         }
         for second in &other.seconds {
-            match self.seconds.binary_search_by_key(&second.at_s, |ours| ours.at_s) {
+            match self.seconds.binary_search_by_key(&second.at_s, |own| own.at_s) {
                 Ok(index) => self.seconds[index].merge(second),
                 Err(index) => self.seconds.insert(index, second.clone()),
             }
@@ -46,11 +46,11 @@ impl Phase {
     }
 }
 
-fn merge_operations(ours: &mut Vec<Operation>, theirs: &[Operation]) {
-    for operation in theirs {
-        match ours.iter_mut().find(|ours| ours.name == operation.name) {
-            Some(ours) => ours.total.merge(&operation.total),
-            None => ours.push(operation.clone()),
+fn merge_operations(own: &mut Vec<Operation>, added: &[Operation]) {
+    for operation in added {
+        match own.iter_mut().find(|own| own.name == operation.name) {
+            Some(own) => own.total.merge(&operation.total),
+            None => own.push(operation.clone()),
         }
     }
 }
@@ -77,16 +77,16 @@ impl Measurement {
         self.requests = Requests {
             scheduled: sum(a.scheduled, b.scheduled),
             sent: sum(a.sent, b.sent),
-            answered: sum(a.answered, b.answered),
-            answered_late: sum(a.answered_late, b.answered_late),
+            responses: sum(a.responses, b.responses),
+            late_responses: sum(a.late_responses, b.late_responses),
             dropped: sum(a.dropped, b.dropped),
             dropped_free: sum(a.dropped_free, b.dropped_free),
-            unanswered: sum(a.unanswered, b.unanswered),
+            no_response: sum(a.no_response, b.no_response),
         };
         self.statuses = match (self.statuses.take(), &other.statuses) {
-            (Some(mut ours), Some(theirs)) => {
-                add_statuses(&mut ours, theirs);
-                Some(ours)
+            (Some(mut own), Some(added)) => {
+                add_statuses(&mut own, added);
+                Some(own)
             }
             _ => None,
         };
@@ -96,7 +96,7 @@ impl Measurement {
             reset: sum(a.reset, b.reset),
             timeout: sum(a.timeout, b.timeout),
             status: sum(a.status, b.status),
-            bad_reply: sum(a.bad_reply, b.bad_reply),
+            invalid_response: sum(a.invalid_response, b.invalid_response),
             tls: sum(a.tls, b.tls),
             closed: sum(a.closed, b.closed),
             unsent: sum(a.unsent, b.unsent),
@@ -114,34 +114,34 @@ impl Measurement {
             arrivals: a.arrivals + b.arrivals,
         });
         self.tls = match (self.tls.take(), &other.tls) {
-            (Some(mut ours), Some(theirs)) => {
-                ours.add(theirs);
-                Some(ours)
+            (Some(mut own), Some(added)) => {
+                own.add(added);
+                Some(own)
             }
-            (ours, theirs) => ours.or_else(|| theirs.clone()),
+            (own, added) => own.or_else(|| added.clone()),
         };
         self.websocket = match (self.websocket.take(), &other.websocket) {
-            (Some(mut ours), Some(theirs)) => {
-                ours.add(theirs);
-                Some(ours)
+            (Some(mut own), Some(added)) => {
+                own.add(added);
+                Some(own)
             }
-            (ours, theirs) => ours.or_else(|| theirs.clone()),
+            (own, added) => own.or_else(|| added.clone()),
         };
         self.chat = match (self.chat.take(), &other.chat) {
-            (Some(mut ours), Some(theirs)) => {
-                ours.add(theirs);
-                Some(ours)
+            (Some(mut own), Some(added)) => {
+                own.add(added);
+                Some(own)
             }
-            (ours, theirs) => ours.or_else(|| theirs.clone()),
+            (own, added) => own.or_else(|| added.clone()),
         };
         self.grpc = match (self.grpc.take(), &other.grpc) {
-            (Some(mut ours), Some(theirs)) => {
-                ours.add(theirs);
-                Some(ours)
+            (Some(mut own), Some(added)) => {
+                own.add(added);
+                Some(own)
             }
-            (ours, theirs) => ours.or_else(|| theirs.clone()),
+            (own, added) => own.or_else(|| added.clone()),
         };
-        for (ours, theirs) in [
+        for (own, added) in [
             (&mut self.latency, &other.latency),
             (&mut self.corrected, &other.corrected),
             (&mut self.lag, &other.lag),
@@ -149,7 +149,7 @@ impl Measurement {
             (&mut self.connect, &other.connect),
             (&mut self.first_byte, &other.first_byte),
         ] {
-            *ours = merged(ours.take(), theirs.as_ref());
+            *own = merged(own.take(), added.as_ref());
         }
     }
 }
@@ -159,9 +159,9 @@ impl Tls {
         self.verified &= other.verified;
         self.full += other.full;
         self.resumed += other.resumed;
-        for (ours, theirs) in [(&mut self.versions, &other.versions), (&mut self.ciphers, &other.ciphers)] {
-            for (name, count) in theirs {
-                *ours.entry(name.clone()).or_default() += count;
+        for (own, added) in [(&mut self.versions, &other.versions), (&mut self.ciphers, &other.ciphers)] {
+            for (name, count) in added {
+                *own.entry(name.clone()).or_default() += count;
             }
         }
         self.handshake = merged(self.handshake.take(), other.handshake.as_ref());
@@ -201,11 +201,11 @@ impl Chat {
 impl Grpc {
     fn add(&mut self, other: &Grpc) {
         self.streams = match (self.streams.take(), &other.streams) {
-            (Some(mut ours), Some(theirs)) => {
-                ours.add(theirs);
-                Some(ours)
+            (Some(mut own), Some(added)) => {
+                own.add(added);
+                Some(own)
             }
-            (ours, theirs) => ours.or_else(|| theirs.clone()),
+            (own, added) => own.or_else(|| added.clone()),
         };
         if self.first_error.is_none() {
             self.first_error.clone_from(&other.first_error);
@@ -226,7 +226,7 @@ impl Streams {
 impl Second {
     pub(crate) fn merge(&mut self, other: &Second) {
         self.sent = sum(self.sent, other.sent);
-        self.answered = sum(self.answered, other.answered);
+        self.responses = sum(self.responses, other.responses);
         self.succeeded = sum(self.succeeded, other.succeeded);
         self.errors = sum(self.errors, other.errors);
         self.dropped = sum(self.dropped, other.dropped);
@@ -236,17 +236,17 @@ impl Second {
 }
 
 /// An absent distribution is an empty one here: an operation that one generator never reached.
-fn merged(ours: Option<Latency>, theirs: Option<&Latency>) -> Option<Latency> {
-    match (ours, theirs) {
-        (Some(ours), Some(theirs)) => ours.merge(theirs),
-        (Some(ours), None) => Some(ours),
-        (None, theirs) => theirs.cloned(),
+fn merged(own: Option<Latency>, added: Option<&Latency>) -> Option<Latency> {
+    match (own, added) {
+        (Some(own), Some(added)) => own.merge(added),
+        (Some(own), None) => Some(own),
+        (None, added) => added.cloned(),
     }
 }
 
-fn add_statuses(ours: &mut BTreeMap<u16, u64>, theirs: &BTreeMap<u16, u64>) {
-    for (status, count) in theirs {
-        *ours.entry(*status).or_default() += count;
+fn add_statuses(own: &mut BTreeMap<u16, u64>, added: &BTreeMap<u16, u64>) {
+    for (status, count) in added {
+        *own.entry(*status).or_default() += count;
     }
 }
 

@@ -14,7 +14,7 @@ fn report(durations_ns: &[u64]) -> Report {
     report.total = Measurement {
         duration_s: Some(2.0),
         concurrency: Some(1.0),
-        requests: Requests { answered: Some(count), ..Requests::default() },
+        requests: Requests { responses: Some(count), ..Requests::default() },
         statuses: Some(BTreeMap::from([(200, count)])),
         errors: Errors::none(),
         latency: Some(latency(durations_ns)),
@@ -24,7 +24,7 @@ fn report(durations_ns: &[u64]) -> Report {
     report.seconds = vec![Second {
         at_s: 0,
         sent: Some(count),
-        answered: Some(count),
+        responses: Some(count),
         succeeded: Some(count),
         errors: Some(0),
         dropped: Some(0),
@@ -40,10 +40,10 @@ fn a_report_survives_json() {
     let text = before.to_json().expect("JSON");
     let after = Report::from_json(&text).expect("a report");
     assert_eq!(after.total.requests, before.total.requests);
-    let (ours, theirs) = (before.total.latency.expect("latency"), after.total.latency.expect("latency"));
-    assert_eq!(theirs.p50_ms, ours.p50_ms);
-    let (ours, theirs) = (ours.histogram.expect("histogram"), theirs.histogram.expect("histogram"));
-    assert_eq!(theirs.buckets().collect::<Vec<_>>(), ours.buckets().collect::<Vec<_>>());
+    let (own, added) = (before.total.latency.expect("latency"), after.total.latency.expect("latency"));
+    assert_eq!(added.p50_ms, own.p50_ms);
+    let (own, added) = (own.histogram.expect("histogram"), added.histogram.expect("histogram"));
+    assert_eq!(added.buckets().collect::<Vec<_>>(), own.buckets().collect::<Vec<_>>());
     assert!(text.contains("\"HISTFAAA"), "the form that other ports read: {text}");
     assert!(text.contains("\"corrected\": null"), "what was not measured is null: {text}");
 }
@@ -76,7 +76,7 @@ fn a_generator_that_ends_early_has_no_rate_afterwards() {
 fn generators_of_one_run_add_up() {
     let mut sum = report(&[1_000_000; 99]);
     sum.merge(&report(&[9_000_000]));
-    assert_eq!(sum.total.requests.answered, Some(100));
+    assert_eq!(sum.total.requests.responses, Some(100));
     assert_eq!(sum.total.statuses, Some(BTreeMap::from([(200, 100)])));
     assert_eq!(sum.total.duration_s, Some(2.0));
     assert_eq!(sum.total.concurrency, Some(2.0));
@@ -85,9 +85,9 @@ fn generators_of_one_run_add_up() {
     assert!((total.p99_ms.expect("p99") - 1.0).abs() < 0.01, "{total:?}");
     assert!((total.max_ms.expect("max") - 9.0).abs() < 0.01, "{total:?}");
     assert_eq!(sum.operations.len(), 1);
-    assert_eq!(sum.operations[0].total.requests.answered, Some(100));
+    assert_eq!(sum.operations[0].total.requests.responses, Some(100));
     assert_eq!(sum.seconds.len(), 1);
-    assert_eq!(sum.seconds[0].answered, Some(100));
+    assert_eq!(sum.seconds[0].responses, Some(100));
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn nothing_recorded_is_null() {
 #[test]
 fn an_error_rate_counts_each_request_once() {
     let measurement = Measurement {
-        requests: Requests { answered: Some(90), ..Requests::default() },
+        requests: Requests { responses: Some(90), ..Requests::default() },
         errors: Errors { status: Some(5), timeout: Some(10), total: Some(15), ..Errors::none() },
         ..Measurement::default()
     };
@@ -205,10 +205,10 @@ mod properties {
                 histogram.record(duration);
             }
             let latency = Latency::of(histogram).expect("not empty");
-            for (ours, theirs) in [(latency.p50_ms, exact.p50_ms), (latency.p99_ms, exact.p99_ms), (latency.max_ms, exact.max_ms)] {
-                let (ours, theirs) = (ours.expect("set"), theirs.expect("set"));
+            for (own, added) in [(latency.p50_ms, exact.p50_ms), (latency.p99_ms, exact.p99_ms), (latency.max_ms, exact.max_ms)] {
+                let (own, added) = (own.expect("set"), added.expect("set"));
                 // The histogram's finest step is 64 ns.
-                prop_assert!((ours - theirs).abs() <= theirs * 0.001 + 64e-6, "{} {}", ours, theirs);
+                prop_assert!((own - added).abs() <= added * 0.001 + 64e-6, "{} {}", own, added);
             }
         }
 

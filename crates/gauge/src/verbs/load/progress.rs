@@ -26,14 +26,14 @@ pub(super) fn run(generator: &Generator, quiet: bool, marks: bool) -> Result<Rep
                 let elapsed = begun.elapsed();
                 shown.set_position(match planned {
                     Some(planned) => elapsed.min(planned).as_millis() as u64,
-                    None => counts.answered + counts.errors,
+                    None => counts.responses + counts.errors,
                 });
-                let rate = counts.answered as f64 / elapsed.as_secs_f64().max(0.001);
+                let rate = counts.responses as f64 / elapsed.as_secs_f64().max(0.001);
                 let trouble = match (counts.errors, counts.dropped) {
                     (0, 0) => String::new(),
                     (errors, dropped) => format!(", {errors} errors, {dropped} dropped"),
                 };
-                shown.set_message(format!("{} responses, {rate:.0}/s{trouble}", counts.answered));
+                shown.set_message(format!("{} responses, {rate:.0}/s{trouble}", counts.responses));
                 if marks && elapsed >= moments.last.0 + MOMENT {
                     moments.say(elapsed);
                 }
@@ -76,15 +76,15 @@ impl Moments<'_> {
         use std::io::Write;
         let watch = self.generator.watch();
         let (counts, latencies) = (watch.counts(), watch.latencies());
-        let (before, answered) = std::mem::replace(&mut self.last, (elapsed, counts.answered));
+        let (before, responses) = std::mem::replace(&mut self.last, (elapsed, counts.responses));
         let percentile = |share| (!latencies.is_empty()).then(|| latencies.quantile_ns(share) as f64 / 1e6);
         let moment = LoadMoment {
             at_s: elapsed.as_secs_f64(),
             phase: watch.phase().and_then(|phase| self.generator.prepared().phase_name(phase)).map(str::to_owned),
-            answered: counts.answered,
+            responses: counts.responses,
             errors: counts.errors,
             dropped: counts.dropped,
-            rate: counts.answered.saturating_sub(answered) as f64 / (elapsed - before).as_secs_f64(),
+            rate: counts.responses.saturating_sub(responses) as f64 / (elapsed - before).as_secs_f64(),
             p50_ms: percentile(0.5),
             p99_ms: percentile(0.99),
         };

@@ -62,12 +62,12 @@ pub(super) fn text(workload: &Workload, report: &Report) -> String {
         self::streams(&mut text, streams);
     }
     if let (Some(lag), Some(generator)) = (&total.lag, &total.generator_lag) {
-        let ours = if lag.p99_ms == generator.p99_ms {
+        let own = if lag.p99_ms == generator.p99_ms {
             String::new()
         } else {
             format!("; the generator's own: {}", distribution(generator))
         };
-        line(&mut text, "lag", &format!("{}{ours}", distribution(lag)));
+        line(&mut text, "lag", &format!("{}{own}", distribution(lag)));
     }
     if let Some(statuses) = &total.statuses {
         let statuses: Vec<String> = statuses.iter().map(|(status, count)| format!("{status}: {count}")).collect();
@@ -169,7 +169,7 @@ fn last(total: &Measurement) -> String {
     let received = total.bytes.received.map_or(String::new(), |bytes| format!(", {} read", size(bytes)));
     format!(
         "{} requests in {:.2}s, {:.1}/s{requested}{received}\n",
-        total.requests.answered.unwrap_or(0),
+        total.requests.responses.unwrap_or(0),
         total.duration_s.unwrap_or(0.0),
         total.rate.achieved.unwrap_or(0.0),
     )
@@ -183,7 +183,7 @@ fn brief(measurement: &Measurement) -> String {
     };
     format!(
         "{} requests, {:.1}/s{latency}{errors}",
-        measurement.requests.answered.unwrap_or(0),
+        measurement.requests.responses.unwrap_or(0),
         measurement.rate.achieved.unwrap_or(0.0)
     )
 }
@@ -212,7 +212,7 @@ fn errors(total: &Measurement) -> String {
         ("reset", errors.reset),
         ("timed out", errors.timeout),
         ("unexpected status", errors.status),
-        ("bad reply", errors.bad_reply),
+        ("bad reply", errors.invalid_response),
         ("of TLS", errors.tls),
         ("closed", errors.closed),
         ("not sent", errors.unsent),

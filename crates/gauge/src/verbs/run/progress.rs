@@ -33,7 +33,7 @@ pub(super) fn what(plan: &Plan) -> String {
 pub(super) struct Shown {
     bar: Option<ProgressBar>,
     begun: Instant,
-    turns: usize,
+    runs: usize,
     /// Turns done before, and now.
     before: usize,
     done: usize,
@@ -64,7 +64,7 @@ impl Shown {
         let shown = Shown {
             bar,
             begun: Instant::now(),
-            turns: 0,
+            runs: 0,
             before: 0,
             done: 0,
             recorder,
@@ -135,7 +135,7 @@ impl Shown {
     /// As the turns so far took; nothing before there was one.
     fn left(&self) -> Option<Duration> {
         let now = self.done.checked_sub(self.before).filter(|now| *now > 0)?;
-        let left = self.turns.saturating_sub(self.done) as f64;
+        let left = self.runs.saturating_sub(self.done) as f64;
         Some(Duration::from_secs_f64(self.begun.elapsed().as_secs_f64() / now as f64 * left))
     }
 
@@ -173,16 +173,16 @@ impl Progress for Shown {
         self.metric(RunMetrics::ended);
     }
 
-    fn planned(&mut self, turns: usize, done: usize) {
-        self.event(|events| events.planned(turns, done));
-        self.metric(|metrics| metrics.planned(turns, done));
-        (self.turns, self.before, self.done, self.begun) = (turns, done, done, Instant::now());
+    fn planned(&mut self, runs: usize, done: usize) {
+        self.event(|events| events.planned(runs, done));
+        self.metric(|metrics| metrics.planned(runs, done));
+        (self.runs, self.before, self.done, self.begun) = (runs, done, done, Instant::now());
         if let Some(bar) = &self.bar {
-            bar.set_length(turns as u64);
+            bar.set_length(runs as u64);
             bar.set_position(done as u64);
         }
         if done > 0 {
-            self.say(&format!("continuing: {done} of {turns} system runs are done"));
+            self.say(&format!("continuing: {done} of {runs} system runs are done"));
         }
     }
 
@@ -266,11 +266,11 @@ impl Progress for Shown {
         }
     }
 
-    fn turn_done(&mut self) {
+    fn system_done(&mut self) {
         self.done += 1;
-        let (turns, done) = (self.turns, self.done);
-        self.event(|events| events.planned(turns, done));
-        self.metric(|metrics| metrics.planned(turns, done));
+        let (runs, done) = (self.runs, self.done);
+        self.event(|events| events.planned(runs, done));
+        self.metric(|metrics| metrics.planned(runs, done));
         if let Some(bar) = &self.bar {
             bar.set_position(self.done as u64);
         }

@@ -35,9 +35,9 @@ pub fn responses(bytes: &[u8]) {
         (0..4).map(|bit| if selector >> bit & 1 == 1 { Method::Head } else { Method::Get }).collect();
     let outcome = feed::outcome(&Role::Responses(methods.clone()), bytes);
     let mut rest = bytes;
-    let mut answered = 0;
+    let mut responded = 0;
     for message in &outcome.messages {
-        let method = match methods.get(answered) {
+        let method = match methods.get(responded) {
             Some(Method::Head) => &b"HEAD"[..],
             _ => b"GET",
         };
@@ -59,9 +59,9 @@ pub fn responses(bytes: &[u8]) {
         same_response(message, &seen);
         assert!(seen.is_framed() || !message.keep_alive, "a connection that ends the body cannot be used again");
         rest = &rest[seen.length..];
-        answered += usize::from(!is_interim);
+        responded += usize::from(!is_interim);
     }
-    let method = if methods.get(answered) == Some(&Method::Head) { &b"HEAD"[..] } else { b"GET" };
+    let method = if methods.get(responded) == Some(&Method::Head) { &b"HEAD"[..] } else { b"GET" };
     assert_rest(&outcome, rest, bytes, |rest| oracle::response(rest, method, true));
 }
 
@@ -231,9 +231,9 @@ fn one_request(message: &Message, client: &oracle::Message, sent: &[u8]) {
         }
     }
     for (name, _) in &upstream.fields {
-        let is_ours = own.contains(&&name[..]) || name == "transfer-encoding";
-        assert!(is_ours || client.fields.iter().any(|(other, _)| other == name), "{name} came from nowhere");
-        assert!(is_ours || !HOP.contains(&&name[..]), "{name} went through");
+        let is_own = own.contains(&&name[..]) || name == "transfer-encoding";
+        assert!(is_own || client.fields.iter().any(|(other, _)| other == name), "{name} came from nowhere");
+        assert!(is_own || !HOP.contains(&&name[..]), "{name} went through");
     }
 }
 

@@ -170,8 +170,8 @@ impl Caller<'_> {
 
     fn method(&self) -> Method {
         let Role::Responses(methods) = self.role else { return Method::Get };
-        let answered = self.outcome.messages.iter().filter(|message| !is_interim(message)).count();
-        methods.get(answered).copied().unwrap_or(Method::Get)
+        let responded = self.outcome.messages.iter().filter(|message| !is_interim(message)).count();
+        methods.get(responded).copied().unwrap_or(Method::Get)
     }
 
     /// What parsing without a scan says: a message, and where its head ends.

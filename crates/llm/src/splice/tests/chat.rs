@@ -132,7 +132,7 @@ fn choices_and_completions_are_compared_by_themselves() {
 }
 
 #[test]
-fn what_cannot_be_compared_cannot_be_gone_on_with() {
+fn what_cannot_be_compared_cannot_be_continued() {
     for event in [
         delta("a", json!({"tool_calls": [{"id": "x", "function": {"name": "f"}}]})),
         delta("a", json!({"annotations": [{"type": "url_citation"}]})),

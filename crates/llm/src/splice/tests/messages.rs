@@ -92,7 +92,7 @@ fn blocks_are_compared_and_ids_are_not() {
 }
 
 #[test]
-fn what_cannot_be_compared_cannot_be_gone_on_with() {
+fn what_cannot_be_compared_cannot_be_continued() {
     let citation = json!({"index": 0, "delta": {"type": "citations_delta", "citation": {}}});
     for unknown in [event(citation, "content_block_delta"), event(json!({}), "content_block_unknown")] {
         let mut splice = Splice::new(Api::Messages).expect("messages");

@@ -113,7 +113,7 @@ impl Default for Lab {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .event_interval(1)
-            .on_thread_unpark(clock::turn)
+            .on_thread_unpark(clock::begin_iteration)
             .build()
             .expect("a runtime");
         let text = yaml(back.local_addr().expect("an address"));
@@ -169,7 +169,7 @@ impl Lab {
     }
 
     async fn start(&self) -> Rig {
-        clock::turn();
+        clock::begin_iteration();
         // Left over from the schedule before.
         while self.back.accept().is_ok() {}
         let generation = Arc::new(generation(self.config.clone(), None));
@@ -233,7 +233,7 @@ impl Rig {
         }
         #[cfg(not(fuzzing))]
         tokio::time::sleep(time).await;
-        self.worker.pool.sweep(clock::turn_ns());
+        self.worker.pool.sweep(clock::loop_ns());
     }
 
     /// Both sides fall silent, and read everything: whatever happened, deadlines end it.

@@ -174,8 +174,8 @@ pub(super) async fn auth(State(console): Shared) -> Response {
 
 /// All limits; with `?key=VALUE` (and `&limit=NAME`) what is left for that key, as on `/limits`.
 pub(super) async fn limits(State(console): Shared, RawQuery(query): RawQuery) -> Response {
-    let answer = limits_of(&*console.control, Question::parse(query.as_deref().unwrap_or_default())).await;
-    match answer {
+    let response = limits_of(&*console.control, Question::parse(query.as_deref().unwrap_or_default())).await;
+    match response {
         Ok(mut found) => {
             let metrics = console.control.metrics();
             let key = |one: RefusedKey| {

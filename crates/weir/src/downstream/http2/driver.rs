@@ -76,7 +76,7 @@ pub(super) struct Driver<F, M> {
     /// Its client's address has been charged for the points that it has lost.
     is_charged: bool,
     /// Where the next round of frames begins among the slots.
-    turn: usize,
+    next: usize,
     order: Vec<(u8, usize, usize)>,
 }
 
@@ -107,7 +107,7 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
             is_paused: false,
             is_idle: true,
             is_charged: false,
-            turn: 0,
+            next: 0,
             order: Vec::new(),
             worker,
         }
@@ -117,7 +117,7 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.ready.register(cx.waker());
         self.registered.register(cx.waker());
-        self.codec.begin_turn();
+        self.codec.begin_iteration();
         self.look_at_time(cx);
         let mut rounds = 0;
         loop {
@@ -386,11 +386,11 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
         }
         let mut order = std::mem::take(&mut self.order);
         order.clear();
-        let turn = self.turn;
+        let next = self.next;
         let mut index = 0;
         while let Some(slot) = self.slots.next_sendable(&mut index) {
             let urgency = self.codec.priority(slot.stream).urgency;
-            order.push((urgency, index.wrapping_sub(turn), index));
+            order.push((urgency, index.wrapping_sub(next), index));
             index += 1;
         }
         order.sort_unstable();
@@ -401,7 +401,7 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
             }
             if self.slots.send(index, &mut self.codec) {
                 sent_at = Some(urgency);
-                self.turn = index + 1;
+                self.next = index + 1;
             }
         }
         self.order = order;
@@ -413,12 +413,12 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
             return;
         }
         let is_last =
-            self.worker.draining.get() || self.down.origin.is_closed() || clock::turn_ns() >= self.down.life.until_ns();
+            self.worker.draining.get() || self.down.origin.is_closed() || clock::loop_ns() >= self.down.life.until_ns();
         if is_last {
             self.codec.drain();
         }
         if self.codec.is_draining() && self.drain_due == NEVER {
-            self.drain_due = clock::turn_ns().saturating_add(nanos(GRACE));
+            self.drain_due = clock::loop_ns().saturating_add(nanos(GRACE));
         }
         if self.codec.is_finished() {
             self.phase = Phase::Flushing;
@@ -461,7 +461,7 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
                 // A client that has closed its side is not waited for.
                 let _ = Pin::new(&mut self.down.stream).poll_shutdown(cx);
                 self.phase = Phase::Lingering(LINGER_BYTES);
-                self.stall_due = clock::turn_ns().saturating_add(nanos(LINGER));
+                self.stall_due = clock::loop_ns().saturating_add(nanos(LINGER));
                 return true;
             }
             Poll::Ready(Ok(())) => self.end_stall(),
@@ -474,8 +474,8 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
     fn begin_stall(&mut self) {
         if self.stall_due == NEVER {
             let time = if self.phase == Phase::Open { self.idle_ns } else { nanos(LINGER) };
-            self.stall_due = clock::turn_ns().saturating_add(time);
-            self.retry_due = clock::turn_ns().saturating_add(time / 2);
+            self.stall_due = clock::loop_ns().saturating_add(time);
+            self.retry_due = clock::loop_ns().saturating_add(time / 2);
         }
     }
 
@@ -552,7 +552,7 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
         if !self.down.deadline.poll_passed(cx) {
             return;
         }
-        let now = clock::turn_ns();
+        let now = clock::loop_ns();
         if now < self.due && self.slots.active() == 0 {
             // The worker drains, or needs room: at once, as nothing is lost.
             self.codec.drain();
@@ -598,7 +598,7 @@ impl<F: Future<Output = ()>, M: Fn(&Pipe) -> F> Driver<F, M> {
 }
 
 fn now_ms() -> u64 {
-    clock::turn_ns() / 1_000_000
+    clock::loop_ns() / 1_000_000
 }
 
 /// What a reset says of a request that the codec refuses.

@@ -107,7 +107,7 @@ impl<F: Future<Output = ()>> Slot<F> {
             return None;
         }
         Some(match self.pipe.failure() {
-            Some(Reason::ClientGone | Reason::BodyTimeout) => ErrorCode::CANCEL,
+            Some(Reason::ClientDisconnected | Reason::BodyTimeout) => ErrorCode::CANCEL,
             // RFC 8441 section 5: the counterpart of a reset of TCP.
             None if self.reader.is_tunnel() => ErrorCode::CANCEL,
             _ => ErrorCode::INTERNAL_ERROR,

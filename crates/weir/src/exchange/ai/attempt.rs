@@ -10,9 +10,9 @@ use llm::request::{Edits, Wanted};
 use rustix::event::PollFlags;
 
 use super::super::Exchange;
-use super::super::conversation::{Conversation, Timing, UpstreamSide};
 use super::super::proxy::{kind_of, moment};
 use super::super::stall::Stall;
+use super::super::upstream_exchange::{Timing, UpstreamExchange, UpstreamSide};
 use super::super::way::{Reached, Way};
 use super::pick::{pick, prompt_of};
 use super::recover::Begun;
@@ -30,7 +30,7 @@ use crate::upstream::{FailureKind, Lease};
 const MAX_INTERIM: u32 = 16;
 
 /// What one attempt is made of.
-pub(super) struct Turn<'a> {
+pub(super) struct AttemptPlan<'a> {
     /// Candidate.
     pub candidate: &'a Candidate,
     /// Its provider.
@@ -166,27 +166,27 @@ pub(super) fn row(number: u8) -> &'static str {
 pub(super) async fn attempt(
     x: &mut Exchange<'_>,
     call: &Call<'_>,
-    turn: &Turn<'_>,
+    plan: &AttemptPlan<'_>,
     begun: &mut Option<Box<Begun>>,
 ) -> Result<(), Failed> {
-    let prompt = prompt_of(x, call, turn);
-    let mut lease = pick(x, call, turn, prompt.as_deref()).await?;
+    let prompt = prompt_of(x, call, plan);
+    let mut lease = pick(x, call, plan, prompt.as_deref()).await?;
     if let Some(prompt) = &prompt {
         lease.carries_prompt(prompt);
     }
     x.log.attempts += 1;
     let choices = &call.snapshot.routes[call.route.0].choices;
-    x.log.slot = 1 + choices.iter().position(|choice| choice.upstream == turn.provider.upstream).unwrap_or(0);
+    x.log.slot = 1 + choices.iter().position(|choice| choice.upstream == plan.provider.upstream).unwrap_or(0);
     x.scratch.logged_target.clear();
     x.scratch.logged_target.push_str(lease.target().address_text());
     let client_ns = x.stalls.client_ns();
     let is_traced = x.scratch.trace.own().is_some();
     if is_traced {
-        x.scratch.trace.begin_attempt(x.worker.random(), lease.target().address().socket(), clock::turn_ns());
+        x.scratch.trace.begin_attempt(x.worker.random(), lease.target().address().socket(), clock::loop_ns());
     }
-    let result = on_connection(x, call, turn, &mut lease, begun).await;
+    let result = on_connection(x, call, plan, &mut lease, begun).await;
     if is_traced {
-        span::end(x, turn, &result);
+        span::end(x, plan, &result);
     }
     if let Err(failed) = &result {
         // A call that waited in the queue until its time was over says nothing about the target.
@@ -202,7 +202,7 @@ pub(super) async fn attempt(
             lease.lost_prompt(prompt);
         }
         if failed.error.reason.fault() == Side::Upstream {
-            call.snapshot.upstream_metrics[turn.provider.upstream.0].error(failed.error.reason);
+            call.snapshot.upstream_metrics[plan.provider.upstream.0].error(failed.error.reason);
         }
     }
     result
@@ -211,15 +211,15 @@ pub(super) async fn attempt(
 async fn on_connection(
     x: &mut Exchange<'_>,
     call: &Call<'_>,
-    turn: &Turn<'_>,
+    plan: &AttemptPlan<'_>,
     lease: &mut Lease,
     begun: &mut Option<Box<Begun>>,
 ) -> Result<(), Failed> {
     let target = lease.target().id();
     // A connection that was idle may be closed by now, and what was made in the background would be made twice.
     let mut may_reuse = !call.state.is_some_and(|state| state.is_background);
-    let metrics = &call.snapshot.upstream_metrics[turn.provider.upstream.0];
-    let timeout = call.snapshot.config().upstreams[turn.provider.upstream.0].timeouts.connect;
+    let metrics = &call.snapshot.upstream_metrics[plan.provider.upstream.0];
+    let timeout = call.snapshot.config().upstreams[plan.provider.upstream.0].timeouts.connect;
     loop {
         let way = Way { metrics, timeout, total_due: call.total_due };
         let Reached { stream, life, carries, is_reused } = match way.idle(x, lease, may_reuse) {
@@ -228,7 +228,7 @@ async fn on_connection(
         };
         let out = Outgoing::with(std::mem::take(&mut x.scratch.to_upstream));
         let mut up = UpstreamSide::new(stream, out);
-        let result = converse(x, call, turn, (&mut *lease, &mut up), begun).await;
+        let result = exchange_with(x, call, plan, (&mut *lease, &mut up), begun).await;
         let UpstreamSide { stream, buffer, out, .. } = up;
         let is_reset = stream.http2_upstream().is_some_and(ClientStream::is_reset);
         let is_unprocessed = stream.http2_upstream().is_some_and(ClientStream::is_unprocessed);
@@ -240,7 +240,7 @@ async fn on_connection(
         match result {
             Ok(reusable) => {
                 if reusable && is_clean && !x.worker.draining.get() && stream.http2_upstream().is_none() {
-                    x.worker.pool.put(target, stream, life, carries, lease.spec().keep_alive, clock::turn_ns());
+                    x.worker.pool.put(target, stream, life, carries, lease.spec().keep_alive, clock::loop_ns());
                 }
                 return Ok(());
             }
@@ -250,7 +250,7 @@ async fn on_connection(
                     && is_reused
                     && failed.is_stale
                     && !is_reset
-                    && call.snapshot.views.get(turn.provider.upstream).spend_retry(moment()) =>
+                    && call.snapshot.views.get(plan.provider.upstream).spend_retry(moment()) =>
             {
                 metrics.connection_discarded();
                 x.log.attempts += 1;
@@ -262,19 +262,19 @@ async fn on_connection(
 }
 
 /// Sends the request and relays the response. `Ok` says whether the connection may carry another exchange.
-async fn converse(
+async fn exchange_with(
     x: &mut Exchange<'_>,
     call: &Call<'_>,
-    turn: &Turn<'_>,
+    plan: &AttemptPlan<'_>,
     (lease, up): (&mut Lease, &mut UpstreamSide),
     begun: &mut Option<Box<Begun>>,
 ) -> Result<bool, Failed> {
-    write_request(x, call, turn, (lease, up), begun.as_deref_mut());
+    write_request(x, call, plan, (lease, up), begun.as_deref_mut());
     if let Some(record) = &mut x.ai {
         record.was_sent = true;
     }
     let keep = x.scratch.request.end;
-    let began = clock::turn_ns();
+    let began = clock::loop_ns();
     let timing = Timing {
         client_idle: None,
         first_byte: call.model.first_token,
@@ -283,14 +283,15 @@ async fn converse(
         client_ns: x.stalls.client_ns(),
         total_due: call.total_due,
     };
-    let mut talk = Conversation::new(&mut *x.down, up, &mut x.body, keep, &x.worker.buffers, timing, &mut x.stalls);
+    let mut exchange =
+        UpstreamExchange::new(&mut *x.down, up, &mut x.body, keep, &x.worker.buffers, timing, &mut x.stalls);
     let head = &mut x.scratch.response;
     let limits = h1::Limits::default();
     let mut scanner = HeadScanner::for_response();
     let mut interim = 0;
     let got_head = loop {
         let method = x.scratch.request.method;
-        let got = std::future::poll_fn(|cx| talk.poll_head(cx, &mut scanner, head, method, &limits)).await;
+        let got = std::future::poll_fn(|cx| exchange.poll_head(cx, &mut scanner, head, method, &limits)).await;
         match got {
             Err(error) => break Err(error),
             Ok(()) if !head.is_interim() => break Ok(()),
@@ -300,26 +301,26 @@ async fn converse(
             Ok(()) => interim += 1,
         }
     };
-    let sent_at = if talk.sent_at > 0 { talk.sent_at } else { began };
-    let (request_sent, reply_started) = (talk.request_sent, talk.reply_started);
+    let sent_at = if exchange.sent_at > 0 { exchange.sent_at } else { began };
+    let (request_sent, response_started) = (exchange.request_sent, exchange.response_started);
     if let Err(error) = got_head {
-        let is_stale = matches!(error.reason, Reason::UpstreamReset) && !reply_started;
+        let is_stale = matches!(error.reason, Reason::UpstreamReset) && !response_started;
         return Err(Failed { is_stale, ..Failed::of(error) });
     }
     if request_sent {
-        lease.first_byte(Duration::from_nanos(clock::turn_ns().saturating_sub(sent_at)), moment());
+        lease.first_byte(Duration::from_nanos(clock::loop_ns().saturating_sub(sent_at)), moment());
     }
-    let mut reply = Reply::new(x, call, &up.buffer, sent_at);
+    let mut response = ProviderResponse::new(x, call, &up.buffer, sent_at);
     let may_reuse = request_sent && x.scratch.response.keep_alive;
-    if (300..400).contains(&reply.status) || reply.is_encoded || reply.status == 101 {
-        return Err(Failed::fault(Fault::UNEXPECTED_FORM, Some(FailureKind::InvalidReply)));
+    if (300..400).contains(&response.status) || response.is_encoded || response.status == 101 {
+        return Err(Failed::fault(Fault::UNEXPECTED_FORM, Some(FailureKind::InvalidResponse)));
     }
-    let ended = if reply.is_events && call.streams && reply.status == 200 {
-        stream::run(x, call, turn, up, &reply, begun).await?
-    } else if opaque::is_opaque(call, &reply) {
-        opaque::run(x, call, turn, up, &reply).await?
+    let ended = if response.is_events && call.streams && response.status == 200 {
+        stream::run(x, call, plan, up, &response, begun).await?
+    } else if opaque::is_opaque(call, &response) {
+        opaque::run(x, call, plan, up, &response).await?
     } else {
-        whole::run(x, call, turn, up, &mut reply, begun.is_none()).await?
+        whole::run(x, call, plan, up, &mut response, begun.is_none()).await?
     };
     match ended.failure {
         Some(kind) => lease.failure(kind, moment()),
@@ -327,7 +328,7 @@ async fn converse(
     }
     let done = clock::now_ns();
     x.log.ended_ns = done;
-    x.log.upstream_ns = Some(clock::turn_ns().max(sent_at) - sent_at);
+    x.log.upstream_ns = Some(clock::loop_ns().max(sent_at) - sent_at);
     x.log.overhead_ns = Some(sent_at.saturating_sub(x.log.started_ns));
     Ok(ended.is_clean && may_reuse)
 }
@@ -335,50 +336,50 @@ async fn converse(
 fn write_request(
     x: &mut Exchange<'_>,
     call: &Call<'_>,
-    turn: &Turn<'_>,
+    plan: &AttemptPlan<'_>,
     (lease, up): (&Lease, &mut UpstreamSide),
     begun: Option<&mut Begun>,
 ) {
     let target = lease.target();
     let place = (&**target.base_path(), target.authority().map_or("localhost", |authority| authority));
     if let Some(begun) = begun
-        && let Some((body, scan)) = begun.request(call, turn)
+        && let Some((body, scan)) = begun.request(call, plan)
     {
         // The client has a part of what it may get.
         let max_output = scan.max_output(call.api, &body).map(|most| most.saturating_sub(begun.delivered).max(1));
-        let wanted = Wanted { model: Some(&*turn.candidate.model), include_usage: turn.adds_usage, max_output };
+        let wanted = Wanted { model: Some(&*plan.candidate.model), include_usage: plan.adds_usage, max_output };
         let body = Edits::of(&scan, &body, &wanted).apply(&body);
-        request::write_head(x, call, turn, place, body.len(), &mut up.out.bytes);
+        request::write_head(x, call, plan, place, body.len(), &mut up.out.bytes);
         up.out.bytes.extend_from_slice(&body);
         return;
     }
-    if let Some(body) = turn.translated {
-        request::write_head(x, call, turn, place, body.len(), &mut up.out.bytes);
+    if let Some(body) = plan.translated {
+        request::write_head(x, call, plan, place, body.len(), &mut up.out.bytes);
         up.out.bytes.extend_from_slice(body);
         return;
     }
     let edits = match call.shape {
-        Shape::Stored(_) => return request::write_head(x, call, turn, place, 0, &mut up.out.bytes),
-        Shape::Form(form) => form.edits(call.body, &turn.candidate.model),
-        Shape::Json => json_edits(call, turn),
+        Shape::Stored(_) => return request::write_head(x, call, plan, place, 0, &mut up.out.bytes),
+        Shape::Form(form) => form.edits(call.body, &plan.candidate.model),
+        Shape::Json => json_edits(call, plan),
     };
     let length = edits.len_after(call.body);
-    request::write_head(x, call, turn, place, length, &mut up.out.bytes);
+    request::write_head(x, call, plan, place, length, &mut up.out.bytes);
     // What lies behind the last change, nearly all of a long prompt, is not copied.
     let rest = edits.unchanged_from();
     edits.pieces(&call.body[..rest]).for_each(|piece| up.out.bytes.extend_from_slice(piece));
     up.out.share(call.body, rest);
 }
 
-fn json_edits(call: &Call<'_>, turn: &Turn<'_>) -> Edits {
+fn json_edits(call: &Call<'_>, plan: &AttemptPlan<'_>) -> Edits {
     // Gemini's model is in the path.
-    let model = Some(&*turn.candidate.model).filter(|_| call.method.is_none());
-    let wanted = Wanted { model, include_usage: turn.adds_usage, max_output: None };
+    let model = Some(&*plan.candidate.model).filter(|_| call.method.is_none());
+    let wanted = Wanted { model, include_usage: plan.adds_usage, max_output: None };
     Edits::of(call.scan, call.body, &wanted)
 }
 
 /// What is known of a response from its head.
-pub(super) struct Reply {
+pub(super) struct ProviderResponse {
     /// Status.
     pub status: u16,
     /// Field lines for the client.
@@ -397,7 +398,7 @@ pub(super) struct Reply {
     pub first_due: u64,
 }
 
-impl Reply {
+impl ProviderResponse {
     fn new(x: &Exchange<'_>, call: &Call<'_>, buffer: &crate::io::buffer::Buffer, sent_at: u64) -> Self {
         let head = &x.scratch.response;
         let buf = buffer.whole();
@@ -409,7 +410,7 @@ impl Reply {
             })
         };
         let coding = head.fields.first(Known::ContentEncoding, buf);
-        Reply {
+        ProviderResponse {
             status: head.status,
             lines: client_lines(head, buf, edits, &call.snapshot.config().request_id),
             is_events: is_type(b"text/event-stream"),
@@ -455,7 +456,7 @@ pub(super) async fn read_more(
     up: &mut UpstreamSide,
     due: u64,
 ) -> Result<Waited, Failed> {
-    let late = || if clock::turn_ns() >= call.total_due { Waited::TooLong } else { Waited::Late };
+    let late = || if clock::loop_ns() >= call.total_due { Waited::TooLong } else { Waited::Late };
     let due = due.min(call.total_due);
     if up.overtime.is_spent(due) {
         return Ok(late());
@@ -476,8 +477,8 @@ pub(super) async fn read_more(
                 has_waited = true;
                 buffers.release(&mut up.buffer);
                 buffers.shrink(&mut x.down.buffer);
-                if x.down.poll_gone(cx, buffers).is_ready() {
-                    return Poll::Ready(Err(Failed::last(Reason::ClientGone.into())));
+                if x.down.poll_disconnect(cx, buffers).is_ready() {
+                    return Poll::Ready(Err(Failed::last(Reason::ClientDisconnected.into())));
                 }
                 let is_late = x.down.deadline.poll_passed_without(cx, up.stream.socket(), PollFlags::IN);
                 if is_late { Poll::Ready(Ok(Waited::Late)) } else { Poll::Pending }

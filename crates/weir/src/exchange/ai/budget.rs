@@ -6,7 +6,7 @@ use std::time::Duration;
 use llm::money::{OutputLimit, Price, Tokens};
 
 use super::super::Exchange;
-use super::super::checks::asked;
+use super::super::checks::input;
 use super::Call;
 use super::problem::{Problem, Stop};
 use crate::error::Reason;
@@ -30,9 +30,9 @@ pub(super) async fn reserve(x: &mut Exchange<'_>, call: &Call<'_>) -> Result<Opt
         id: u128::from(x.worker.random()) << 64 | u128::from(x.worker.random()),
     };
     let name = &snapshot.config().routes[call.route.0].name;
-    let asked = asked(&x.scratch.request, x.down, x.identity.as_deref(), name, Some(&call.model.name));
-    let reserved = budget::reserve(&snapshot.limits, route, &asked, &wish).await;
-    let lines = &mut x.scratch.answer_lines;
+    let input = input(&x.scratch.request, x.down, x.identity.as_deref(), name, Some(&call.model.name));
+    let reserved = budget::reserve(&snapshot.limits, route, &input, &wish).await;
+    let lines = &mut x.scratch.response_lines;
     match reserved.map_err(|_| Reason::LimitStore)? {
         Ok((reservation, told)) => {
             let requests = x.scratch.limits.tightest(&snapshot.limits);
@@ -78,7 +78,7 @@ impl Call<'_> {
 /// The most that a call may use: the estimate of its input, the longest output of any candidate, and the money of the dearest one.
 fn most(call: &Call<'_>) -> Amounts {
     let config = call.snapshot.config();
-    let asked = match call.api {
+    let requested = match call.api {
         api if !api.generates_text() => Some(0),
         _ => call.scan.max_output(call.api, call.body),
     };
@@ -86,7 +86,7 @@ fn most(call: &Call<'_>) -> Amounts {
     for candidate in &call.model.candidates {
         let limit = OutputLimit {
             choices: call.scan.choices(call.api, call.body),
-            asked,
+            requested,
             max_output: candidate.max_output,
             reserve_output: config.ai.reserve_output,
         };
@@ -106,10 +106,10 @@ pub(super) async fn settle(
     result: &Result<(), Stop>,
     reservation: Option<Reservation>,
 ) {
-    let is_gone = matches!(result, Err(Stop::Error(error)) if error.reason == Reason::ClientGone);
+    let is_disconnected = matches!(result, Err(Stop::Error(error)) if error.reason == Reason::ClientDisconnected);
     let mut used = Amounts::default();
     if let Some(record) = &mut x.ai {
-        if record.tokens.is_none() && is_gone && record.was_sent && !call.counts {
+        if record.tokens.is_none() && is_disconnected && record.was_sent && !call.counts {
             record.tokens = Some(call.background_tokens().unwrap_or([record.estimate, 0, 0]));
             record.estimated = true;
         }

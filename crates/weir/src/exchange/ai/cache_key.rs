@@ -44,7 +44,7 @@ pub(super) fn key_of(x: &Exchange<'_>, call: &Call<'_>, cache: &RouteCache) -> O
     let mut path = x.scratch.path.clone();
     write_query(&mut path, changed::query(x.changed.as_deref(), head, buf));
     write_fields(head, buf, &mut path);
-    let served = served_by(call.snapshot.config(), call.model, &cache.told_apart);
+    let served = served_by(call.snapshot.config(), call.model, &cache.matched_by);
     let key = llm::cache_key::cache_key(call.api, &partition, &path, &served, call.body)?;
     // Before the zero stands what purges take for a URL.
     Some([&b"llm\0"[..], &key].concat())

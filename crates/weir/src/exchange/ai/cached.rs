@@ -23,7 +23,7 @@ use llm::error::ApiError;
 
 use super::super::cached::tell;
 use super::super::stall::Stall;
-use super::super::{Answer, Exchange};
+use super::super::{Exchange, SendState};
 use super::cache_key::key_of;
 use super::candidates::pause;
 use super::guard::Text;
@@ -40,7 +40,7 @@ use crate::policy::cache::fill::{Piece, Progress, Reader};
 use crate::policy::cache::key::KeyRef;
 use crate::policy::cache::recording::{Part, Player};
 use crate::policy::cache::rules::status::{self, Outcome};
-use crate::policy::cache::rules::{Fwd, Terms};
+use crate::policy::cache::rules::{Freshness, Fwd};
 use crate::policy::limit::budget::Reservation;
 use crate::runtime::clock;
 
@@ -114,7 +114,7 @@ async fn look_up(
     }
     miss(x, call, cache);
     x.cache.told = Some(forwarded(Fwd::Miss, Some(false)));
-    if call.is_apart() {
+    if call.has_own_exchange() {
         return Some(heartbeat::alone(x, call, held, heartbeat).await);
     }
     None
@@ -144,7 +144,7 @@ async fn lead(
     heartbeat: &mut Heartbeat,
 ) -> Result<(), Stop> {
     if cache.remote.is_some()
-        && let Some(entry) = cache.recall_call(lead.key()).await
+        && let Some(entry) = cache.get_call(lead.key()).await
     {
         lead.found(entry.clone());
         return hit(x, call, cache, &entry, heartbeat).await;
@@ -190,8 +190,8 @@ pub(super) async fn serve(
         Err(error) => Err(error.into()),
     };
     drop(reader);
-    let is_gone = served.as_ref().is_err_and(Stop::is_gone);
-    let report = match is_gone {
+    let is_disconnected = served.as_ref().is_err_and(Stop::is_disconnected);
+    let report = match is_disconnected {
         // The others have it to its end; this client's line does not wait.
         true if fill.readers() > 0 => None,
         true => tokio::time::timeout(END, &mut reported).await.ok().and_then(Result::ok),
@@ -200,9 +200,9 @@ pub(super) async fn serve(
     let Some(mut report) = report else { return served };
     report.note(x);
     // A call that this client has given up ends as one whose client has disconnected. This one has not.
-    let told = report.result.err().filter(|told| !told.is_gone());
+    let told = report.result.err().filter(|told| !told.is_disconnected());
     match served {
-        _ if is_gone => Err(Reason::ClientGone.into()),
+        _ if is_disconnected => Err(Reason::ClientDisconnected.into()),
         Ok(()) => Ok(()),
         Err(stop) if has_begun => Err(told.unwrap_or(stop)),
         Err(stop) => match report.refusal.take() {
@@ -228,7 +228,7 @@ async fn send_refusal(x: &mut Exchange<'_>, call: &Call<'_>, tells: bool, refusa
     }
     x.end_head(refusal.status, framing);
     x.send_put(&refusal.body).await?;
-    x.answer = Answer::Complete;
+    x.response = SendState::Complete;
     Err(Stop::Sent)
 }
 
@@ -292,11 +292,11 @@ async fn progress(
                     Progress::Whole(entry) => Started::Begun(entry.head),
                     Progress::Found(entry) => Started::Found(entry),
                     Progress::Broken(error) => Started::Failed(error),
-                    Progress::StandsIn(_) | Progress::Apart { .. } => Started::Failed(None),
+                    Progress::StaleOnError(_) | Progress::NotShared { .. } => Started::Failed(None),
                 })));
             }
-            if x.down.poll_gone(cx, &x.worker.buffers).is_ready() {
-                return Poll::Ready(Err(Reason::ClientGone));
+            if x.down.poll_disconnect(cx, &x.worker.buffers).is_ready() {
+                return Poll::Ready(Err(Reason::ClientDisconnected));
             }
             match x.down.deadline.poll_passed(cx) {
                 true if due == last_due => Poll::Ready(Err(Reason::TotalTimeout)),
@@ -317,7 +317,7 @@ fn write_head(
     call: &Call<'_>,
     cache: Option<&Rc<RouteCache>>,
     head: &Head,
-    terms: Option<&Terms>,
+    freshness: Option<&Freshness>,
     outcome: Outcome,
     heartbeat: &Heartbeat,
 ) -> BodyKind {
@@ -331,13 +331,13 @@ fn write_head(
         (None, Version::Http10) => BodyKind::UntilClose,
     };
     x.frame_by_close(framing);
-    let status = head.terms.status;
+    let status = head.freshness.status;
     let out = &mut x.down.out.bytes;
     encode::status_line(out, status, encode::reason(status).as_bytes());
     out.extend_from_slice(client_lines(head));
     clock::date_line(out);
     match cache {
-        Some(cache) => status::write(cache.policy.headers, outcome, terms, clock::unix_ms(), NAME, out),
+        Some(cache) => status::write(cache.policy.headers, outcome, freshness, clock::unix_ms(), NAME, out),
         None => tell(out, x.cache.told, call.snapshot, call.route),
     }
     x.end_head(status, framing);
@@ -356,7 +356,7 @@ async fn hit(
     note(x, call, CacheResult::Hit);
     guarded(x, call, entry.body()).await?;
     let head = &entry.head;
-    let framing = write_head(x, call, Some(cache), head, Some(&cache.cache.terms(entry)), Outcome::Hit, heartbeat);
+    let framing = write_head(x, call, Some(cache), head, Some(&cache.cache.freshness(entry)), Outcome::Hit, heartbeat);
     let is_paced = head.length.is_none() && cache.cache.settings.calls().is_some_and(|calls| calls.is_paced);
     let mut player = Player::default();
     let mut rest = entry.body();
@@ -466,7 +466,7 @@ async fn guarded(x: &mut Exchange<'_>, call: &Call<'_>, recording: &[u8]) -> Res
     let question =
         guard::question(x, call, Moment::After, if call.streams { Text::Events(&text) } else { Text::Json(&text) });
     drop(text);
-    Box::pin(guard::ask(x, call, guard, Moment::After, question)).await
+    Box::pin(guard::call_guard(x, call, guard, Moment::After, question)).await
 }
 
 /// Sends a part of a recording.
@@ -501,8 +501,8 @@ async fn next_piece(x: &mut Exchange<'_>, reader: &Reader, due: u64) -> Result<O
         if let Poll::Ready(piece) = reader.poll_piece(Some(cx)) {
             return Poll::Ready(Ok(Some(piece)));
         }
-        if x.down.poll_gone(cx, &x.worker.buffers).is_ready() {
-            return Poll::Ready(Err(Reason::ClientGone.into()));
+        if x.down.poll_disconnect(cx, &x.worker.buffers).is_ready() {
+            return Poll::Ready(Err(Reason::ClientDisconnected.into()));
         }
         match x.down.deadline.poll_passed(cx) {
             true => Poll::Ready(Ok(None)),

@@ -7,8 +7,8 @@ use llm::Api;
 use llm::fault::{Fault, Next, Repeat, Rule};
 use llm::request::Member;
 
-use super::super::{Answer, Exchange};
-use super::attempt::{Failed, Turn, attempt, row};
+use super::super::{Exchange, SendState};
+use super::attempt::{AttemptPlan, Failed, attempt, row};
 use super::problem::{Problem, Stop};
 use super::recover::{self, Begun};
 use super::{Call, Shape, state, translation};
@@ -158,7 +158,7 @@ impl<'c> Search<'c> {
         let health = &self.state.candidates(call.model_id)[index];
         // The last hope is tried even if it rests.
         let is_last = self.position == self.order.len() && self.last.is_none();
-        if health.is_out(clock::turn_ns()) && !is_last {
+        if health.is_out(clock::loop_ns()) && !is_last {
             return None;
         }
         let translated = match api == call.api {
@@ -184,18 +184,18 @@ impl<'c> Search<'c> {
     /// The call ends here, whatever other candidates there are.
     async fn at(&mut self, x: &mut Exchange<'_>, chosen: &Chosen<'c>) -> Result<Ended, Stop> {
         let call = self.call;
-        let first_due = call.model.first_token.map_or(u64::MAX, |first| clock::turn_ns().saturating_add(nanos(first)));
+        let first_due = call.model.first_token.map_or(u64::MAX, |first| clock::loop_ns().saturating_add(nanos(first)));
         let mut at_one = AtOne::default();
         while at_one.attempts < AT_ONE && self.attempts < call.model.attempts {
             let key = match at_one.same_key.take() {
                 Some(key) => key,
                 None => {
-                    match state::choose_key(call, chosen.keys, &at_one.tried_keys, clock::turn_ns(), x.worker.random())
+                    match state::choose_key(call, chosen.keys, &at_one.tried_keys, clock::loop_ns(), x.worker.random())
                     {
                         KeyChoice::None => None,
                         KeyChoice::Key(key) => Some(key),
                         KeyChoice::Resting(rest, fault) => {
-                            self.last.get_or_insert_with(|| resting(rest, fault));
+                            self.last.get_or_insert_with(|| cooling(rest, fault));
                             break;
                         }
                         KeyChoice::Tried => break,
@@ -204,9 +204,9 @@ impl<'c> Search<'c> {
             };
             at_one.attempts += 1;
             self.attempts += 1;
-            let turn = self.turn(chosen, key, std::mem::take(&mut at_one.is_elsewhere));
-            note(x, chosen, &turn);
-            let result = attempt(x, call, &turn, &mut self.begun).await;
+            let plan = self.plan(chosen, key, std::mem::take(&mut at_one.is_elsewhere));
+            note(x, chosen, &plan);
+            let result = attempt(x, call, &plan, &mut self.begun).await;
             self.count(x, chosen, &result);
             let Err(failed) = result else {
                 if let Some(key) = key {
@@ -223,7 +223,7 @@ impl<'c> Search<'c> {
                 Follows::Nothing => return Ok(Ended::Search),
                 Follows::Again => {}
                 Follows::After(wait) => match pause(x, wait, call.total_due).await {
-                    Err(Stop::Error(error)) if self.begun.is_some() && error.reason != Reason::ClientGone => {
+                    Err(Stop::Error(error)) if self.begun.is_some() && error.reason != Reason::ClientDisconnected => {
                         return Ok(Ended::Search);
                     }
                     waited => waited?,
@@ -233,9 +233,9 @@ impl<'c> Search<'c> {
         Ok(Ended::Candidate)
     }
 
-    fn turn<'t>(&self, chosen: &'t Chosen<'c>, key: Option<usize>, is_elsewhere: bool) -> Turn<'t> {
+    fn plan<'t>(&self, chosen: &'t Chosen<'c>, key: Option<usize>, is_elsewhere: bool) -> AttemptPlan<'t> {
         let refused_by = self.begun.as_ref().map(|begun| &begun.refused_by);
-        Turn {
+        AttemptPlan {
             candidate: chosen.candidate,
             provider: chosen.provider,
             key: key.and_then(|key| chosen.provider.keys.get(key)),
@@ -293,8 +293,10 @@ impl<'c> Search<'c> {
     ) -> Result<Follows, Stop> {
         let call = self.call;
         let fault = match failed.fault {
-            Some(fault) if x.answer == Answer::None || self.begun.is_some() => fault,
-            _ if self.begun.is_some() && failed.error.reason != Reason::ClientGone => return Ok(Follows::Nothing),
+            Some(fault) if x.response == SendState::None || self.begun.is_some() => fault,
+            _ if self.begun.is_some() && failed.error.reason != Reason::ClientDisconnected => {
+                return Ok(Follows::Nothing);
+            }
             _ => {
                 if let Some(begun) = &mut self.begun {
                     begun.abandon(x, call);
@@ -331,7 +333,7 @@ impl<'c> Search<'c> {
         // count as one at the candidate; the retry budget and the time to the first token bound how many follow.
         if is_unprocessed
             && rule.next == Next::Target
-            && clock::turn_ns() < first_due
+            && clock::loop_ns() < first_due
             && has_untried(x, chosen)
             && self.spend_retry(chosen)
         {
@@ -344,18 +346,18 @@ impl<'c> Search<'c> {
         if is_unknown_model {
             // A server without this operation says nothing about the others.
             if names_model {
-                chosen.health.unknown_model(clock::turn_ns());
+                chosen.health.unknown_model(clock::loop_ns());
             }
             return Ok(Follows::Candidate);
         }
         let mut has_other_key = false;
         if let (Next::Key, Some(key)) = (rule.next, key) {
             if rests_key(call, fault) {
-                chosen.keys[key].refused(fault, hint, clock::turn_ns());
+                chosen.keys[key].refused(fault, hint, clock::loop_ns());
             }
             at_one.tried_keys.push(key);
             let mut others = chosen.keys.iter().enumerate().filter(|(index, _)| !at_one.tried_keys.contains(index));
-            has_other_key = state::may_change_key(call) && others.any(|(_, key)| !key.is_out(clock::turn_ns()));
+            has_other_key = state::may_change_key(call) && others.any(|(_, key)| !key.is_out(clock::loop_ns()));
         }
         if at_one.attempts == AT_ONE || self.attempts >= call.model.attempts {
             return Ok(Follows::Candidate);
@@ -439,13 +441,13 @@ fn rests_key(call: &Call<'_>, fault: Fault) -> bool {
 }
 
 /// Notes whose attempt begins.
-fn note(x: &mut Exchange<'_>, chosen: &Chosen<'_>, turn: &Turn<'_>) {
+fn note(x: &mut Exchange<'_>, chosen: &Chosen<'_>, plan: &AttemptPlan<'_>) {
     if let Some(record) = &mut x.ai {
         record.candidate = Some(chosen.index);
         record.provider = Some(chosen.provider.name.clone());
         record.served_model = chosen.candidate.model.clone();
-        record.key = turn.key.map(|key| key.shown.clone());
-        record.fallback = !turn.is_first;
+        record.key = plan.key.map(|key| key.shown.clone());
+        record.fallback = !plan.is_first;
         record.price = chosen.candidate.price;
         record.was_sent = false;
         record.fault = 0;
@@ -467,7 +469,7 @@ fn adds_usage(call: &Call<'_>, is_translated: bool) -> bool {
 }
 
 /// Every key of the only candidates rests.
-fn resting(rest: Duration, fault: u8) -> Failed {
+fn cooling(rest: Duration, fault: u8) -> Failed {
     let fault = Fault::all().find(|known| known.number() == fault).unwrap_or(Fault::RATE_LIMITED);
     Failed { retry_after: Some(rest), ..Failed::fault(fault, None) }
 }
@@ -483,11 +485,11 @@ pub(super) async fn pause(x: &mut Exchange<'_>, wait: Duration, total_due: u64) 
         return Ok(());
     }
     x.stalls.change(super::super::stall::Stall::Gateway);
-    let due = clock::turn_ns().saturating_add(nanos(wait));
+    let due = clock::loop_ns().saturating_add(nanos(wait));
     x.down.deadline.set_at(due.min(total_due));
     std::future::poll_fn(|cx| {
-        if x.down.poll_gone(cx, &x.worker.buffers).is_ready() {
-            return std::task::Poll::Ready(Err(Reason::ClientGone));
+        if x.down.poll_disconnect(cx, &x.worker.buffers).is_ready() {
+            return std::task::Poll::Ready(Err(Reason::ClientDisconnected));
         }
         match x.down.deadline.poll_passed(cx) {
             true if due >= total_due => std::task::Poll::Ready(Err(Reason::TotalTimeout)),
@@ -522,12 +524,12 @@ async fn give_up(x: &mut Exchange<'_>, call: &Call<'_>, failed: Failed) -> Resul
     };
     if rule.status == 0
         && let Some(response) = &failed.response
-        && let Some(turn) = last_turn(x, call)
-        && turn.api == call.api
+        && let Some(plan) = last_plan(x, call)
+        && plan.api == call.api
     {
         x.log.error = Some(failed.error);
         x.worker.metrics.not_served(failed.error.reason);
-        x.send_response(call, &turn, response).await?;
+        x.send_response(call, &plan, response).await?;
         return Err(Stop::Sent);
     }
     let retry_after = match status {
@@ -547,13 +549,13 @@ async fn give_up(x: &mut Exchange<'_>, call: &Call<'_>, failed: Failed) -> Resul
 }
 
 /// The last attempt, as far as a response from it needs it.
-fn last_turn<'a>(x: &Exchange<'_>, call: &Call<'a>) -> Option<Turn<'a>> {
+fn last_plan<'a>(x: &Exchange<'_>, call: &Call<'a>) -> Option<AttemptPlan<'a>> {
     let record = x.ai.as_ref()?;
     let candidate = &call.model.candidates[record.candidate?];
     let provider = &call.snapshot.config().providers[candidate.provider.0];
     let api = translation::egress(call.api, provider.family)?;
     let is_first = !record.fallback;
-    Some(Turn {
+    Some(AttemptPlan {
         candidate,
         provider,
         key: None,

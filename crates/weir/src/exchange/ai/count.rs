@@ -8,7 +8,7 @@ use serde_json::json;
 use super::super::Exchange;
 use super::problem::Stop;
 use crate::config::{Config, Model};
-use crate::http::reply::Prepared;
+use crate::http::response::Prepared;
 
 /// Whether a provider of the model can count for a client of this API.
 pub(super) fn is_served(config: &Config, model: &Model, api: Api) -> bool {
@@ -32,6 +32,6 @@ pub(super) async fn estimated(x: &mut Exchange<'_>, api: Api, estimate: u64) -> 
     };
     let mut fields = Vec::new();
     encode::field(&mut fields, b"X-Weir-Estimate", b"true");
-    x.answer(&Prepared::new(200, Some("application/json"), &fields, document.to_string().as_bytes())).await?;
+    x.response(&Prepared::new(200, Some("application/json"), &fields, document.to_string().as_bytes())).await?;
     Ok(())
 }

@@ -24,7 +24,7 @@ impl Exchange<'_> {
         };
         if value == b"1" {
             let text = decision(record, status, self.log.queue_ns / 1_000_000);
-            encode::field(&mut self.scratch.answer_lines, FIELD, text.as_bytes());
+            encode::field(&mut self.scratch.response_lines, FIELD, text.as_bytes());
         }
     }
 }

@@ -21,7 +21,7 @@ use strict_json::Refused;
 
 use super::super::Exchange;
 use super::super::stall::Stall;
-use super::super::subrequest::{self, Reply, Subrequest};
+use super::super::subrequest::{self, SubResponse, Subrequest};
 use super::Call;
 use super::problem::{Problem, Stop};
 use super::request;
@@ -58,7 +58,7 @@ pub(super) fn of(action: &RouteAi, moment: Moment) -> Option<&Guard> {
 ///
 /// # Errors
 /// It may not, there is no verdict, the time of the call is over, or the client has disconnected.
-pub(super) async fn ask(
+pub(super) async fn call_guard(
     x: &mut Exchange<'_>,
     call: &Call<'_>,
     guard: &Guard,
@@ -97,14 +97,14 @@ pub(super) async fn ask(
     let result = poll_fn(|cx| match sent.as_mut().poll(cx) {
         Poll::Ready(result) => Poll::Ready(Ok(result)),
         // The client has disconnected: the verdict is not needed.
-        Poll::Pending if down.poll_gone(cx, buffers).is_ready() => Poll::Ready(Err(Reason::ClientGone)),
+        Poll::Pending if down.poll_disconnect(cx, buffers).is_ready() => Poll::Ready(Err(Reason::ClientDisconnected)),
         Poll::Pending if down.deadline.poll_passed(cx) => Poll::Ready(Err(Reason::TotalTimeout)),
         Poll::Pending => Poll::Pending,
     });
     let result = result.await?;
     x.stalls.change(Stall::None);
     let counters = &call.snapshot.generation.ai.counters;
-    match result.ok().and_then(|reply| verdict(&reply)) {
+    match result.ok().and_then(|response| verdict(&response)) {
         Some((true, ..)) => {
             counters.guarded(moment, Verdict::Allowed);
             Ok(())
@@ -173,11 +173,11 @@ pub(super) fn check(body: &[u8]) -> Result<(), Problem> {
 }
 
 /// What it responds: an object whose member `allow` is a truth. The other two are for the client, where they are texts.
-fn verdict(reply: &Reply) -> Option<(bool, Option<String>, Option<String>)> {
-    if reply.head.status != 200 || !reply.is_whole {
+fn verdict(response: &SubResponse) -> Option<(bool, Option<String>, Option<String>)> {
+    if response.head.status != 200 || !response.is_whole {
         return None;
     }
-    let mut said = strict_json::object(&reply.body)?;
+    let mut said = strict_json::object(&response.body)?;
     let mut text = |name| match said.remove(name) {
         Some(Value::String(text)) => Some(text),
         _ => None,

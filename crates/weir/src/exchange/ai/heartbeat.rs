@@ -88,7 +88,7 @@ impl Heartbeat {
     ) -> Result<(), Stop> {
         let (Some(framing), Err(stop)) = (self.framing.get(), &result) else { return result };
         let (error, own) = match stop {
-            Stop::Error(Error { reason: Reason::ClientGone, .. }) | Stop::Sent => return result,
+            Stop::Error(Error { reason: Reason::ClientDisconnected, .. }) | Stop::Sent => return result,
             Stop::Error(error) => {
                 let reason = error.reason;
                 let own =
@@ -140,7 +140,7 @@ async fn end(x: &mut Exchange<'_>, framing: BodyKind, error: Error, event: &[u8]
 }
 
 fn next(every: Option<Duration>) -> u64 {
-    every.map_or(u64::MAX, |every| clock::turn_ns().saturating_add(nanos(every)))
+    every.map_or(u64::MAX, |every| clock::loop_ns().saturating_add(nanos(every)))
 }
 
 /// Serves a call on a route with heartbeats and without a cache.

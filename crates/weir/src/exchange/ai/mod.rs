@@ -42,7 +42,7 @@ use memchr::memmem;
 pub use problem::{write_problem, write_refusal};
 pub use record::{Record, end_of};
 
-use super::{Answer, Exchange};
+use super::{Exchange, SendState};
 use crate::config::{Guard, Model, ModelId, RouteAi, RouteId};
 use crate::error::{Error, Reason};
 use crate::policy::ai::metrics::Moment;
@@ -100,7 +100,7 @@ pub struct Call<'a> {
 
 impl Call<'_> {
     /// The call is made by an exchange of its own, because this one does more than to pass the response on as it comes.
-    fn is_apart(&self) -> bool {
+    fn has_own_exchange(&self) -> bool {
         self.heartbeat.is_some() || self.guard.is_some()
     }
 }
@@ -115,7 +115,7 @@ pub async fn run(x: &mut Exchange<'_>, snapshot: &Snapshot, route: RouteId, acti
         Ok(()) | Err(Stop::Sent) => return Ok(()),
         Err(stop) => stop,
     };
-    if x.answer == Answer::None {
+    if x.response == SendState::None {
         x.explain(0);
     }
     match stop {
@@ -219,7 +219,7 @@ async fn serve(
     if let Some(guard) = guard::of(action, Moment::Before) {
         guard::check(&body)?;
         let question = guard::question(x, &call, Moment::Before, guard::Text::Json(&body));
-        Box::pin(guard::ask(x, &call, guard, Moment::Before, question)).await?;
+        Box::pin(guard::call_guard(x, &call, guard, Moment::Before, question)).await?;
     }
     if let Some(cache) = &snapshot.routes[route.0].cache {
         // Boxed, so that calls without a cache carry nothing of it.
@@ -227,7 +227,7 @@ async fn serve(
             return result;
         }
     }
-    if call.is_apart() {
+    if call.has_own_exchange() {
         return Box::pin(heartbeat::run(x, &call, &mut held)).await;
     }
     make(x, &call).await

@@ -9,7 +9,7 @@ use super::problem::{Problem, Stop};
 use super::translation::egress;
 use crate::config::{Alias, Config, Model, RouteAi};
 use crate::error::Reason;
-use crate::http::reply::Prepared;
+use crate::http::response::Prepared;
 use crate::policy::ai::{self, find_model};
 
 /// Whether a provider of the model can serve a client of this API.
@@ -75,7 +75,7 @@ pub(super) async fn run(
         }
     };
     let body = document.to_string();
-    x.answer(&Prepared::new(200, Some("application/json"), b"", body.as_bytes())).await?;
+    x.response(&Prepared::new(200, Some("application/json"), b"", body.as_bytes())).await?;
     Ok(())
 }
 

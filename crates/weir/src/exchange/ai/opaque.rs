@@ -6,9 +6,9 @@ use llm::Api;
 use llm::fault::Fault;
 use llm::response::Usage;
 
-use super::super::conversation::UpstreamSide;
-use super::super::{Answer, Exchange};
-use super::attempt::{Ended, Failed, Reply, Turn, Waited, read_more};
+use super::super::upstream_exchange::UpstreamSide;
+use super::super::{Exchange, SendState};
+use super::attempt::{AttemptPlan, Ended, Failed, ProviderResponse, Waited, read_more};
 use super::{Call, Shape};
 use crate::error::Reason;
 use crate::runtime::clock;
@@ -19,12 +19,12 @@ use crate::upstream::FailureKind;
 const WRITTEN: usize = 64 * 1024;
 
 /// Whether the body of a response passes unread.
-pub(super) fn is_opaque(call: &Call<'_>, reply: &Reply) -> bool {
+pub(super) fn is_opaque(call: &Call<'_>, response: &ProviderResponse) -> bool {
     let is_unread = match (call.shape, call.api) {
-        (Shape::Stored(_), _) | (_, Api::ImageEdits | Api::ImageVariations) => reply.is_events,
-        (_, api) => api.is_opaque() && !reply.is_document,
+        (Shape::Stored(_), _) | (_, Api::ImageEdits | Api::ImageVariations) => response.is_events,
+        (_, api) => api.is_opaque() && !response.is_document,
     };
-    is_unread && (200..300).contains(&reply.status)
+    is_unread && (200..300).contains(&response.status)
 }
 
 /// Passes a response on as it comes.
@@ -35,9 +35,9 @@ pub(super) fn is_opaque(call: &Call<'_>, reply: &Reply) -> bool {
 pub(super) async fn run(
     x: &mut Exchange<'_>,
     call: &Call<'_>,
-    turn: &Turn<'_>,
+    plan: &AttemptPlan<'_>,
     up: &mut UpstreamSide,
-    reply: &Reply,
+    response: &ProviderResponse,
 ) -> Result<Ended, Failed> {
     let kind = x.scratch.response.body;
     let framing = x.client_framing(call, kind);
@@ -61,9 +61,9 @@ pub(super) async fn run(
                     if !has_begun && !range.is_empty() {
                         has_begun = true;
                         if let Some(record) = &mut x.ai {
-                            record.first_token_ns = Some(clock::turn_ns().saturating_sub(reply.sent_at));
+                            record.first_token_ns = Some(clock::loop_ns().saturating_sub(response.sent_at));
                         }
-                        x.begin_response(call, turn, reply.status, &reply.lines, framing);
+                        x.begin_response(call, plan, response.status, &response.lines, framing);
                     }
                     x.put(framing, &up.buffer.filled()[range]);
                     ended = decoder.is_done();
@@ -81,27 +81,27 @@ pub(super) async fn run(
             break None;
         }
         if is_malformed {
-            break Some(FailureKind::IncompleteReply);
+            break Some(FailureKind::IncompleteResponse);
         }
-        let idle = call.model.token_idle.map_or(u64::MAX, |idle| clock::turn_ns().saturating_add(nanos(idle)));
-        match read_more(x, call, up, if has_begun { idle } else { reply.first_due }).await? {
+        let idle = call.model.token_idle.map_or(u64::MAX, |idle| clock::loop_ns().saturating_add(nanos(idle)));
+        match read_more(x, call, up, if has_begun { idle } else { response.first_due }).await? {
             Waited::Bytes => {}
             Waited::Closed if decoder.close().is_ok() => break None,
-            Waited::Closed => break Some(FailureKind::IncompleteReply),
+            Waited::Closed => break Some(FailureKind::IncompleteResponse),
             Waited::Late if !has_begun => break Some(FailureKind::FirstByteTimeout),
             Waited::Late => break Some(FailureKind::IdleTimeout),
             Waited::TooLong => return Err(Failed::too_long()),
         }
     };
     match cut {
-        None if !has_begun => Err(Failed::fault(Fault::EMPTY, Some(FailureKind::InvalidReply))),
+        None if !has_begun => Err(Failed::fault(Fault::EMPTY, Some(FailureKind::InvalidResponse))),
         None => {
             if framing == BodyKind::Chunked {
                 encode::last_chunk(&mut x.down.out.bytes);
                 send(x).await?;
             }
-            x.answer = Answer::Complete;
-            count(x, call, turn);
+            x.response = SendState::Complete;
+            count(x, call, plan);
             Ok(Ended { is_clean: true, failure: None })
         }
         Some(kind) => {
@@ -112,16 +112,16 @@ pub(super) async fn run(
                 let fault = if is_late { Fault::NO_CONTENT_IN_TIME } else { Fault::TRUNCATED };
                 return Err(Failed::fault(fault, charged));
             }
-            count(x, call, turn);
+            count(x, call, plan);
             Err(Failed { kind: charged, ..Failed::last(Reason::AiCut.into()) })
         }
     }
 }
 
 /// A call costs its input, as estimated: nothing here says what else.
-fn count(x: &mut Exchange<'_>, call: &Call<'_>, turn: &Turn<'_>) {
+fn count(x: &mut Exchange<'_>, call: &Call<'_>, plan: &AttemptPlan<'_>) {
     if let Some(record) = x.ai.as_mut().filter(|_| !call.counts) {
-        record.count(&Usage::default(), turn.api, 0, false);
+        record.count(&Usage::default(), plan.api, 0, false);
     }
 }
 

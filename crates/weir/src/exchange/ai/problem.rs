@@ -10,7 +10,7 @@ use llm::error::ApiError;
 use super::super::Exchange;
 use crate::config::Action;
 use crate::error::{Error, Reason};
-use crate::http::reply::{self, Framing};
+use crate::http::response::{self, Framing};
 use crate::policy::limit::Refusal;
 
 /// Why a call is not served.
@@ -66,8 +66,8 @@ pub(super) enum Stop {
 
 impl Stop {
     /// The client has disconnected.
-    pub(super) fn is_gone(&self) -> bool {
-        matches!(self, Stop::Error(Error { reason: Reason::ClientGone, .. }))
+    pub(super) fn is_disconnected(&self) -> bool {
+        matches!(self, Stop::Error(Error { reason: Reason::ClientDisconnected, .. }))
     }
 }
 
@@ -124,7 +124,7 @@ impl Exchange<'_> {
         self.worker.metrics.not_served(problem.reason);
         self.ensure_request_id();
         self.skip_body();
-        let mut fields = std::mem::take(&mut self.scratch.answer_lines);
+        let mut fields = std::mem::take(&mut self.scratch.response_lines);
         if let Some(seconds) = problem.retry_after {
             encode::field(&mut fields, b"Retry-After", seconds.max(1).to_string().as_bytes());
         }
@@ -133,7 +133,7 @@ impl Exchange<'_> {
         self.down.out.clear();
         let out = &mut self.down.out.bytes;
         self.log.status = write(out, api, own, problem.is_final, &self.scratch.request_id, &fields, framing);
-        self.send_answer().await
+        self.flush_response().await
     }
 }
 
@@ -194,6 +194,6 @@ fn write(
     if is_final {
         encode::field(&mut lines, b"x-should-retry", b"false");
     }
-    reply::write(out, status, "application/json", &lines, &body, framing);
+    response::write(out, status, "application/json", &lines, &body, framing);
     status
 }

@@ -204,7 +204,7 @@ pub struct Served {
 pub fn end_of(error: Option<Error>) -> End {
     match error.map(|error| error.reason) {
         None => End::Complete,
-        Some(Reason::ClientGone) => End::ClientGone,
+        Some(Reason::ClientDisconnected) => End::ClientDisconnected,
         Some(_) => End::Error,
     }
 }

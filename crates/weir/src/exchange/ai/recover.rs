@@ -15,8 +15,8 @@ use llm::request::{Prefill, RequestScan, prefilled, scan};
 use llm::splice::{Differs, Splice};
 use llm::stream::Failure;
 
-use super::super::{Answer, Exchange};
-use super::attempt::{Failed, Turn};
+use super::super::{Exchange, SendState};
+use super::attempt::{AttemptPlan, Failed};
 use super::problem::Stop;
 use super::record::Served;
 use super::shared::hand_on;
@@ -92,12 +92,12 @@ impl Begun {
     }
 
     /// The request of an attempt that is told to go on with the text, and what it says; `None` if the attempt must repeat it.
-    pub(super) fn request(&mut self, call: &Call<'_>, turn: &Turn<'_>) -> Option<(Vec<u8>, RequestScan)> {
+    pub(super) fn request(&mut self, call: &Call<'_>, plan: &AttemptPlan<'_>) -> Option<(Vec<u8>, RequestScan)> {
         let is_wanted = call.model.recover == Recover::Continue
-            && turn.translated.is_none()
-            && turn.may_prefill
+            && plan.translated.is_none()
+            && plan.may_prefill
             && call.scan.choices(call.api, call.body) == 1;
-        let prefill = turn.candidate.prefill.filter(|_| is_wanted);
+        let prefill = plan.candidate.prefill.filter(|_| is_wanted);
         let request =
             prefill.zip(self.splice.plain_text()).and_then(|(how, text)| prefilled(call.api, call.body, text, how));
         let request = request.and_then(|body| scan(&body).ok().map(|scan| (body, scan)));
@@ -119,8 +119,8 @@ impl Begun {
     }
 
     /// Whether the client has anything of the attempt on its way.
-    pub(super) fn has_gone_on(&self) -> bool {
-        self.splice.has_gone_on()
+    pub(super) fn has_continued(&self) -> bool {
+        self.splice.has_continued()
     }
 
     /// Whether an attempt goes on with what another one began.
@@ -135,7 +135,7 @@ impl Begun {
     pub(super) fn piece(&mut self, bytes: &[u8], last: bool, out: &mut Vec<u8>) -> Result<(), Differs> {
         let taken = self.splice.piece(bytes, last, out);
         self.differs |= taken.is_err();
-        self.is_unsaved |= self.splice.has_gone_on();
+        self.is_unsaved |= self.splice.has_continued();
         taken
     }
 
@@ -247,6 +247,6 @@ pub(super) async fn close(x: &mut Exchange<'_>, call: &Call<'_>, framing: BodyKi
     let Some(lead) = call.lead else { return x.end_body(framing).await.map_err(Failed::last) };
     // Each client's body has an end of its own.
     hand_on(x, call, lead, true).await?;
-    x.answer = Answer::Complete;
+    x.response = SendState::Complete;
     Ok(())
 }

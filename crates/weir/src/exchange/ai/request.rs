@@ -12,7 +12,7 @@ use super::super::proxy::send_continue;
 use super::super::pump::{Pump, PumpError};
 use super::super::stall::Stall;
 use super::super::{Exchange, changed};
-use super::attempt::Turn;
+use super::attempt::AttemptPlan;
 use super::problem::Stop;
 use super::{Call, Shape};
 use crate::error::{Error, Reason};
@@ -88,7 +88,7 @@ pub(super) async fn read(x: &mut Exchange<'_>, held: &mut Held) -> Result<Vec<u8
                 PumpError::Parse(error) => Error::new(Reason::BadRequest, error.text()),
                 PumpError::TooLarge => Reason::BodyTooLarge.into(),
                 PumpError::Truncated | PumpError::Read(_) | PumpError::Write(_) | PumpError::Coding => {
-                    Reason::ClientGone.into()
+                    Reason::ClientDisconnected.into()
                 }
             })),
             Poll::Pending if x.down.deadline.poll_passed(cx) => Poll::Ready(Err(Reason::BodyTimeout.into())),
@@ -121,7 +121,7 @@ pub(super) fn take(held: &mut Held, bytes: u64) -> Result<(), Stop> {
 fn write_request_line(
     x: &Exchange<'_>,
     call: &Call<'_>,
-    turn: &Turn<'_>,
+    plan: &AttemptPlan<'_>,
     (base_path, host): (&str, &str),
     out: &mut Vec<u8>,
 ) {
@@ -131,8 +131,8 @@ fn write_request_line(
     };
     encode::begin_request_line(out, method.as_bytes());
     out.extend_from_slice(base_path.as_bytes());
-    out.extend_from_slice(turn.provider.base.as_bytes());
-    match (call.shape, turn.api) {
+    out.extend_from_slice(plan.provider.base.as_bytes());
+    match (call.shape, plan.api) {
         (Shape::Stored(stored), _) => {
             for part in ["/responses/", stored.id, stored.operation.suffix()] {
                 out.extend_from_slice(part.as_bytes());
@@ -140,14 +140,14 @@ fn write_request_line(
         }
         (_, Api::Gemini) => {
             let own = if call.streams { GeminiMethod::Stream } else { GeminiMethod::Generate };
-            write_gemini_operation(out, &turn.candidate.model, call.method.unwrap_or(own));
+            write_gemini_operation(out, &plan.candidate.model, call.method.unwrap_or(own));
         }
         (_, Api::Messages) if call.counts => out.extend_from_slice(b"/messages/count_tokens"),
         (_, api) => out.extend_from_slice(operation(api).as_bytes()),
     }
     let query = changed::query(x.changed.as_deref(), &x.scratch.request, x.down.buffer.whole());
-    write_query(out, query.filter(|_| turn.api == call.api));
-    if turn.api == Api::Gemini && call.method.is_none() && call.streams {
+    write_query(out, query.filter(|_| plan.api == call.api));
+    if plan.api == Api::Gemini && call.method.is_none() && call.streams {
         // Without it the response is one array.
         out.extend_from_slice(b"?alt=sse");
     }
@@ -158,7 +158,7 @@ fn write_request_line(
 pub(super) fn write_head(
     x: &mut Exchange<'_>,
     call: &Call<'_>,
-    turn: &Turn<'_>,
+    plan: &AttemptPlan<'_>,
     place: (&str, &str),
     length: usize,
     out: &mut Vec<u8>,
@@ -171,9 +171,9 @@ pub(super) fn write_head(
     let head = &x.scratch.request;
     let route = &config.routes[call.route.0];
     let edits = &route.headers.request;
-    let provider = turn.provider;
+    let provider = plan.provider;
 
-    write_request_line(x, call, turn, place, out);
+    write_request_line(x, call, plan, place, out);
 
     let (auth, forged) = (&snapshot.routes[call.route.0].auth_edits, &snapshot.auth.shared().forged);
     let mut has_version = false;
@@ -210,7 +210,7 @@ pub(super) fn write_head(
                     || Known::is_alias(name, own.as_bytes());
                 let is_anthropic = name.get(..10).is_some_and(|start| start.eq_ignore_ascii_case(b"anthropic-"));
                 has_version |= name.eq_ignore_ascii_case(b"anthropic-version");
-                !is_private && (!is_anthropic || turn.api.family() == Family::Anthropic)
+                !is_private && (!is_anthropic || plan.api.family() == Family::Anthropic)
             }
             _ => true,
         };
@@ -228,8 +228,8 @@ pub(super) fn write_head(
         Shape::Form(form) => encode::field(out, b"Content-Type", &form.content_type()),
         Shape::Stored(_) => {}
     }
-    if let Some(key) = turn.key {
-        match turn.api.family() {
+    if let Some(key) = plan.key {
+        match plan.api.family() {
             Family::Anthropic => encode::field(out, b"x-api-key", key.secret.as_bytes()),
             // Never in the query, which is logged.
             Family::Gemini => encode::field(out, b"x-goog-api-key", key.secret.as_bytes()),
@@ -241,7 +241,7 @@ pub(super) fn write_head(
         }
     }
     let sets_version = provider.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("anthropic-version"));
-    if turn.api.family() == Family::Anthropic && !has_version && !sets_version {
+    if plan.api.family() == Family::Anthropic && !has_version && !sets_version {
         encode::field(out, b"anthropic-version", b"2023-06-01");
     }
     encode::field(out, own.as_bytes(), &x.scratch.request_id);

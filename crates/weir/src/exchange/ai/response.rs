@@ -4,9 +4,9 @@ use h1::{BodyKind, Field, Known, ResponseHead, Version, encode};
 
 use super::super::cached::tell;
 use super::super::stall::Stall;
-use super::super::{Answer, Exchange};
+use super::super::{Exchange, SendState};
 use super::Call;
-use super::attempt::Turn;
+use super::attempt::AttemptPlan;
 use crate::config::Edits;
 use crate::error::{Error, Reason};
 use crate::http::edits::{is_edited, write_connection, write_edits};
@@ -73,25 +73,25 @@ fn is_request_id(field: &Field, name: &[u8]) -> bool {
 }
 
 /// Field lines of a response that all of its clients get.
-pub(super) fn shared_lines(call: &Call<'_>, turn: &Turn<'_>, lines: &[u8]) -> Vec<u8> {
+pub(super) fn shared_lines(call: &Call<'_>, plan: &AttemptPlan<'_>, lines: &[u8]) -> Vec<u8> {
     let mut all = Vec::with_capacity(lines.len() + 128);
     all.extend_from_slice(lines);
-    write_lines(call, turn, &mut all);
+    write_lines(call, plan, &mut all);
     all
 }
 
 /// Appends what the gateway says of the response, and what the route makes of it.
-fn write_lines(call: &Call<'_>, turn: &Turn<'_>, out: &mut Vec<u8>) {
+fn write_lines(call: &Call<'_>, plan: &AttemptPlan<'_>, out: &mut Vec<u8>) {
     encode::begin_field(out, b"X-Weir-Model");
-    for part in [&turn.provider.name, "/", &turn.candidate.model] {
+    for part in [&plan.provider.name, "/", &plan.candidate.model] {
         encode::text(out, part.as_bytes());
     }
     encode::end_field(out);
-    if !turn.is_first {
-        encode::field(out, b"X-Fallback", turn.provider.name.as_bytes());
+    if !plan.is_first {
+        encode::field(out, b"X-Fallback", plan.provider.name.as_bytes());
     }
-    if !turn.dropped.is_empty() {
-        encode::field(out, b"X-Weir-Dropped", turn.dropped.join(", ").as_bytes());
+    if !plan.dropped.is_empty() {
+        encode::field(out, b"X-Weir-Dropped", plan.dropped.join(", ").as_bytes());
     }
     write_edits(out, &call.snapshot.config().routes[call.route.0].headers.response);
 }
@@ -111,7 +111,7 @@ impl Exchange<'_> {
     pub(super) fn begin_response(
         &mut self,
         call: &Call<'_>,
-        turn: &Turn<'_>,
+        plan: &AttemptPlan<'_>,
         status: u16,
         lines: &[u8],
         framing: BodyKind,
@@ -122,9 +122,9 @@ impl Exchange<'_> {
                 BodyKind::None => Some(0),
                 BodyKind::Chunked | BodyKind::UntilClose => None,
             };
-            lead.begin(status, &shared_lines(call, turn, lines), length);
+            lead.begin(status, &shared_lines(call, plan, lines), length);
             self.log.status = status;
-            self.answer = Answer::Begun;
+            self.response = SendState::Begun;
             return;
         }
         self.frame_by_close(framing);
@@ -132,7 +132,7 @@ impl Exchange<'_> {
         encode::status_line(out, status, encode::reason(status).as_bytes());
         out.extend_from_slice(lines);
         clock::date_line(out);
-        write_lines(call, turn, out);
+        write_lines(call, plan, out);
         tell(out, self.cache.told, call.snapshot, call.route);
         self.end_head(status, framing);
     }
@@ -143,7 +143,7 @@ impl Exchange<'_> {
         self.explain(status);
         let timing = self.server_timing();
         let out = &mut self.down.out.bytes;
-        out.extend_from_slice(&self.scratch.answer_lines);
+        out.extend_from_slice(&self.scratch.response_lines);
         out.extend_from_slice(&timing);
         match framing {
             BodyKind::Length(length) => encode::content_length(out, length),
@@ -154,7 +154,7 @@ impl Exchange<'_> {
         write_connection(out, version, self.close);
         encode::end_head(out);
         self.log.status = status;
-        self.begin_answer();
+        self.start_response();
     }
 
     /// Appends a part of the body to what is sent next.
@@ -181,7 +181,7 @@ impl Exchange<'_> {
         self.stalls.change(Stall::ClientReceives);
         let sent = self.down.send(body, idle).await;
         self.stalls.change(Stall::None);
-        sent.map_err(|_| Reason::ClientGone.into())
+        sent.map_err(|_| Reason::ClientDisconnected.into())
     }
 
     /// Ends the body of a response to this client.
@@ -193,7 +193,7 @@ impl Exchange<'_> {
             encode::last_chunk(&mut self.down.out.bytes);
         }
         self.send_put(&[]).await?;
-        self.answer = Answer::Complete;
+        self.response = SendState::Complete;
         Ok(())
     }
 
@@ -204,13 +204,13 @@ impl Exchange<'_> {
     pub(super) async fn send_response(
         &mut self,
         call: &Call<'_>,
-        turn: &Turn<'_>,
+        plan: &AttemptPlan<'_>,
         response: &Response,
     ) -> Result<(), Error> {
         if let Some(lead) = call.lead.filter(|_| !(200..300).contains(&response.status)) {
             lead.refuse(Refusal {
                 status: response.status,
-                lines: shared_lines(call, turn, &response.lines),
+                lines: shared_lines(call, plan, &response.lines),
                 body: response.body.clone(),
             });
             return Ok(());
@@ -219,14 +219,14 @@ impl Exchange<'_> {
             0 => BodyKind::None,
             length => BodyKind::Length(length as u64),
         };
-        self.begin_response(call, turn, response.status, &response.lines, framing);
+        self.begin_response(call, plan, response.status, &response.lines, framing);
         if let Some(lead) = call.lead {
             lead.push(&response.body, true);
-            self.answer = Answer::Complete;
+            self.response = SendState::Complete;
             return Ok(());
         }
         self.send_put(&response.body).await?;
-        self.answer = Answer::Complete;
+        self.response = SendState::Complete;
         Ok(())
     }
 }

@@ -206,7 +206,7 @@ async fn serve(mut x: Exchange<'_>, job: Job) {
         Ok(()) if lead.is_refused() => lead.fail(None),
         Ok(()) => lead.end(),
         Err(Stop::Sent) => lead.fail(x.log.error),
-        Err(Stop::Error(error)) => lead.fail(Some(*error).filter(|error| error.reason != Reason::ClientGone)),
+        Err(Stop::Error(error)) => lead.fail(Some(*error).filter(|error| error.reason != Reason::ClientDisconnected)),
         Err(Stop::Problem(problem)) => lead.fail(Some(problem.error())),
     }
     budget::settle(&mut x, &call, &result, reservation).await;
@@ -266,7 +266,7 @@ pub(super) async fn hand_on(
     let fill = lead.fill();
     // A provider that sends without a pause would go on for nobody.
     if fill.readers() == 0 {
-        return Err(Failed::last(Reason::ClientGone.into()));
+        return Err(Failed::last(Reason::ClientDisconnected.into()));
     }
     if !fill.is_oversize() {
         return Ok(());
@@ -277,9 +277,9 @@ pub(super) async fn hand_on(
         // After a deadline has passed once more: behind a reader that was cut off there may be room.
         for _ in 0..2 {
             if fill.poll_unread(cx).is_ready() {
-                return Poll::Ready(Err(Failed::last(Reason::ClientGone.into())));
+                return Poll::Ready(Err(Failed::last(Reason::ClientDisconnected.into())));
             }
-            if fill.poll_room(cx, clock::turn_ns()).is_ready() {
+            if fill.poll_room(cx, clock::loop_ns()).is_ready() {
                 return Poll::Ready(Ok(()));
             }
             let due = fill.cut_due_ns().unwrap_or(u64::MAX).min(call.total_due);
@@ -289,7 +289,7 @@ pub(super) async fn hand_on(
             if !x.down.deadline.poll_passed(cx) {
                 return Poll::Pending;
             }
-            if clock::turn_ns() >= call.total_due {
+            if clock::loop_ns() >= call.total_due {
                 return Poll::Ready(Err(Failed::too_long()));
             }
             set_to = None;

@@ -4,12 +4,12 @@ use llm::Api;
 use llm::api::Family;
 
 use super::super::Exchange;
-use super::attempt::{Failed, Turn, detail_of, row};
+use super::attempt::{AttemptPlan, Failed, detail_of, row};
 use crate::observe::traces::Generation;
 use crate::runtime::clock;
 
 /// Ends the span of an attempt. The provider sees nothing of the trace: it is the gateway's own.
-pub(super) fn end(x: &mut Exchange<'_>, turn: &Turn<'_>, result: &Result<(), Failed>) {
+pub(super) fn end(x: &mut Exchange<'_>, plan: &AttemptPlan<'_>, result: &Result<(), Failed>) {
     let record = x.ai.as_ref();
     let (status, error, fault) = match result {
         Ok(()) => {
@@ -22,22 +22,22 @@ pub(super) fn end(x: &mut Exchange<'_>, turn: &Turn<'_>, result: &Result<(), Fai
         }
     };
     let generation = Generation {
-        operation: match turn.api {
+        operation: match plan.api {
             Api::Completions => "text_completion",
             Api::Gemini => "generate_content",
             Api::Chat | Api::Responses | Api::Messages => "chat",
             api => api.name(),
         },
-        api: match turn.api.family() {
+        api: match plan.api.family() {
             Family::OpenAi => "openai",
             Family::Anthropic => "anthropic",
             Family::Gemini => "gcp.gemini",
         },
-        provider: turn.provider.name.clone(),
-        model: turn.candidate.model.clone(),
+        provider: plan.provider.name.clone(),
+        model: plan.candidate.model.clone(),
         tokens: record.filter(|record| result.is_ok() && !record.estimated).and_then(|record| record.tokens),
         fault,
     };
     x.scratch.trace.generated(generation);
-    x.scratch.trace.end_attempt(status, None, error, clock::turn_ns());
+    x.scratch.trace.end_attempt(status, None, error, clock::loop_ns());
 }

@@ -7,7 +7,7 @@ use llm::request::{Member, RequestScan};
 
 use super::super::Exchange;
 use super::Call;
-use super::attempt::{Failed, Turn};
+use super::attempt::{AttemptPlan, Failed};
 use super::problem::Problem;
 use crate::config::{Config, LimitKey, Model, ProviderKey, RouteId};
 use crate::error::Reason;
@@ -170,15 +170,15 @@ pub(super) fn may_repeat(call: &Call<'_>, failed: &Failed, fault: Fault) -> bool
 }
 
 /// Notes where a response is made, before its client knows the id.
-pub(super) fn note(call: &Call<'_>, turn: &Turn<'_>, id: Option<&str>) {
+pub(super) fn note(call: &Call<'_>, plan: &AttemptPlan<'_>, id: Option<&str>) {
     if let Some(state) = call.state.filter(|state| state.keeps)
         && let Some(id) = id
     {
         let origin = Origin {
             model: call.model.name.clone(),
-            provider: turn.provider.name.clone(),
-            served_model: turn.candidate.model.clone(),
-            key: turn.key.map(|key| KeyMark::of(&key.secret)),
+            provider: plan.provider.name.clone(),
+            served_model: plan.candidate.model.clone(),
+            key: plan.key.map(|key| KeyMark::of(&key.secret)),
         };
         call.snapshot.generation.ai.responses.put(id, state.tenant, &origin);
     }

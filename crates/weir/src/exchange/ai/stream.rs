@@ -5,8 +5,8 @@ use llm::fault::{self, Fault};
 use llm::stream::{BodyEnd, EventReader, EventSplitter, Failure, Handling, Outcome, StreamState};
 
 use super::super::Exchange;
-use super::super::conversation::UpstreamSide;
-use super::attempt::{Ended, Failed, Reply, Turn, Waited, read_more};
+use super::super::upstream_exchange::UpstreamSide;
+use super::attempt::{AttemptPlan, Ended, Failed, ProviderResponse, Waited, read_more};
 use super::recover::{Begun, Broken};
 use super::shared::hand_on;
 use super::translation::StreamTranslation;
@@ -31,8 +31,8 @@ const WRITTEN: usize = 64 * 1024;
 /// One stream on its way.
 struct Relay<'a> {
     call: &'a Call<'a>,
-    turn: &'a Turn<'a>,
-    reply: &'a Reply,
+    plan: &'a AttemptPlan<'a>,
+    response: &'a ProviderResponse,
     splitter: EventSplitter,
     reader: EventReader,
     state: StreamState,
@@ -69,9 +69,9 @@ struct Relay<'a> {
 pub(super) async fn run(
     x: &mut Exchange<'_>,
     call: &Call<'_>,
-    turn: &Turn<'_>,
+    plan: &AttemptPlan<'_>,
     up: &mut UpstreamSide,
-    reply: &Reply,
+    response: &ProviderResponse,
     begun: &mut Option<Box<Begun>>,
 ) -> Result<Ended, Failed> {
     let choices = call.scan.choices(call.api, call.body);
@@ -89,12 +89,12 @@ pub(super) async fn run(
     };
     let mut relay = Relay {
         call,
-        turn,
-        reply,
+        plan,
+        response,
         splitter: EventSplitter::new(),
-        reader: EventReader::new(turn.api),
-        state: StreamState::new(turn.api, choices, turn.adds_usage),
-        translation: turn.translated.is_some().then(|| StreamTranslation::new(call, turn.api, x.worker.random())),
+        reader: EventReader::new(plan.api),
+        state: StreamState::new(plan.api, choices, plan.adds_usage),
+        translation: plan.translated.is_some().then(|| StreamTranslation::new(call, plan.api, x.worker.random())),
         framing,
         held: Vec::new(),
         is_begun: goes_on.is_some(),
@@ -154,8 +154,8 @@ impl Relay<'_> {
             if ended || self.state.is_done() {
                 break BodyEnd::Proper;
             }
-            let idle = call.model.token_idle.map_or(u64::MAX, |idle| clock::turn_ns().saturating_add(nanos(idle)));
-            let due = if self.state.is_committed() { idle } else { self.reply.first_due };
+            let idle = call.model.token_idle.map_or(u64::MAX, |idle| clock::loop_ns().saturating_add(nanos(idle)));
+            let due = if self.state.is_committed() { idle } else { self.response.first_due };
             match read_more(x, call, up, due).await {
                 Ok(Waited::Bytes) => {}
                 Ok(Waited::Closed) if decoder.close().is_ok() => break BodyEnd::Proper,
@@ -178,7 +178,7 @@ impl Relay<'_> {
         }
         // The client has all of it. The connection goes on if nothing more than the end of its body comes, and soon.
         let mut behind = self.state.dropped_bytes();
-        let due = clock::turn_ns().saturating_add(END_NS);
+        let due = clock::loop_ns().saturating_add(END_NS);
         while !ended && self.state.is_done() && behind < BEHIND_END {
             match decoder.decode(up.buffer.filled()) {
                 Ok((consumed, BodyEvent::Data(range))) => {
@@ -219,7 +219,7 @@ impl Relay<'_> {
                 if is_whole_wanted { Handling::Hold } else { self.state.large_piece() }
             } else {
                 let facts = self.reader.finish();
-                state::note(self.call, self.turn, facts.response_id.as_deref());
+                state::note(self.call, self.plan, facts.response_id.as_deref());
                 if self.translation.is_some() && !self.is_begun && facts.refuses_prompt() {
                     self.is_refused = true;
                     self.end = Some(BodyEnd::Proper);
@@ -227,7 +227,7 @@ impl Relay<'_> {
                 }
                 if facts.content {
                     self.delivered += 1;
-                    self.content_ns = clock::turn_ns();
+                    self.content_ns = clock::loop_ns();
                 }
                 self.state.event(&facts, self.event_bytes)
             };
@@ -246,7 +246,7 @@ impl Relay<'_> {
                     }
                 }
                 Handling::Pass => {
-                    let head = (self.call, self.turn, self.reply);
+                    let head = (self.call, self.plan, self.response);
                     if !emitted.push(x, bytes, last, Some(head)) {
                         self.end = Some(BodyEnd::Cut);
                     }
@@ -297,11 +297,11 @@ impl Relay<'_> {
                 };
                 let kind = match (end, &failure) {
                     (BodyEnd::Idle, _) => FailureKind::FirstByteTimeout,
-                    (BodyEnd::Cut, _) | (_, Failure::Cut) => FailureKind::IncompleteReply,
-                    _ => FailureKind::InvalidReply,
+                    (BodyEnd::Cut, _) | (_, Failure::Cut) => FailureKind::IncompleteResponse,
+                    _ => FailureKind::InvalidResponse,
                 };
                 let message = if let Failure::Error(error) = failure { error.message } else { String::new() };
-                Err(Failed { message, retry_after: self.reply.retry_after, ..Failed::fault(fault, Some(kind)) })
+                Err(Failed { message, retry_after: self.response.retry_after, ..Failed::fault(fault, Some(kind)) })
             }
             Outcome::Complete { missing } => {
                 let mut last = Vec::new();
@@ -315,7 +315,7 @@ impl Relay<'_> {
                 if translated.is_err() {
                     if let Some(begun) = self.begun.as_mut().filter(|begun| begun.is_repeated()) {
                         begun.is_final = true;
-                        return Err(Failed::fault(Fault::MALFORMED_EVENT, Some(FailureKind::InvalidReply)));
+                        return Err(Failed::fault(Fault::MALFORMED_EVENT, Some(FailureKind::InvalidResponse)));
                     }
                     return self.fail(x, "upstream_malformed", Fault::MALFORMED_EVENT).await;
                 }
@@ -342,7 +342,7 @@ impl Relay<'_> {
                 let event = self.own_error.take().unwrap_or_default();
                 self.begun = None;
                 recover::end_with(x, self.call, self.framing, &event, Fault::ERROR_AFTER_CONTENT).await?;
-                Ok(Some(FailureKind::IncompleteReply))
+                Ok(Some(FailureKind::IncompleteResponse))
             }
             Outcome::Failed(failure) => self.fail(x, failure.code(), fault.unwrap_or(Fault::CUT)).await,
         }
@@ -357,11 +357,11 @@ impl Relay<'_> {
     ) -> Result<Option<FailureKind>, Failed> {
         if self.in_event {
             let error = Error::new(Reason::AiCut, Failed::fault(fault, None).error.detail);
-            return Err(Failed { kind: Some(FailureKind::IncompleteReply), ..Failed::last(error) });
+            return Err(Failed { kind: Some(FailureKind::IncompleteResponse), ..Failed::last(error) });
         }
         self.begun = None;
         recover::end_with_own(x, self.call, (self.framing, self.delivered), code, fault).await?;
-        let kind = if code == "upstream_stalled" { FailureKind::IdleTimeout } else { FailureKind::IncompleteReply };
+        let kind = if code == "upstream_stalled" { FailureKind::IdleTimeout } else { FailureKind::IncompleteResponse };
         Ok(Some(kind))
     }
 
@@ -380,7 +380,8 @@ impl Relay<'_> {
         }
         let fault = fault.unwrap_or(Fault::CUT);
         begun.broke_off(Broken { code: failure.code(), fault, own: self.own_error.take() }, x.ai.as_deref());
-        let kind = if *failure == Failure::Stalled { FailureKind::IdleTimeout } else { FailureKind::IncompleteReply };
+        let kind =
+            if *failure == Failure::Stalled { FailureKind::IdleTimeout } else { FailureKind::IncompleteResponse };
         Some(Failed::fault(fault, Some(kind)))
     }
 
@@ -396,7 +397,7 @@ impl Relay<'_> {
         match &self.begun {
             None => self.delivered,
             Some(begun) if begun.goes_on_behind() => begun.delivered.saturating_add(own),
-            Some(begun) if begun.is_repeated() && !begun.has_gone_on() => begun.delivered,
+            Some(begun) if begun.is_repeated() && !begun.has_continued() => begun.delivered,
             Some(begun) => own.max(begun.delivered),
         }
     }
@@ -421,7 +422,7 @@ impl Relay<'_> {
         if let Some(record) = &mut x.ai
             && self.is_begun
         {
-            record.count(self.state.usage(), self.turn.api, self.delivered(), is_complete);
+            record.count(self.state.usage(), self.plan.api, self.delivered(), is_complete);
             if let Some(tokens) = self.call.background_tokens().filter(|_| !is_complete) {
                 record.tokens = Some(tokens);
             }
@@ -433,7 +434,8 @@ impl Relay<'_> {
             }
             record.is_prefilled = self.begun.as_ref().is_some_and(|begun| begun.is_prefilled);
             // Between the pieces of this attempt; what a stream waited for another one is no pace of a model.
-            let first = record.first_token_ns.filter(|_| !self.is_repeated()).map(|first| self.reply.sent_at + first);
+            let first =
+                record.first_token_ns.filter(|_| !self.is_repeated()).map(|first| self.response.sent_at + first);
             let lasted = first.map(|first| self.content_ns.saturating_sub(first));
             record.inter_token_ns = lasted.and_then(|lasted| lasted.checked_div(self.delivered.saturating_sub(1)));
         }
@@ -456,7 +458,7 @@ impl Emit<'_> {
         x: &mut Exchange<'_>,
         bytes: &[u8],
         last: bool,
-        head: Option<(&Call<'_>, &Turn<'_>, &Reply)>,
+        head: Option<(&Call<'_>, &AttemptPlan<'_>, &ProviderResponse)>,
     ) -> bool {
         let mut translated = Vec::new();
         let mut dropped: &[String] = &[];
@@ -480,15 +482,15 @@ impl Emit<'_> {
                 &new
             }
         };
-        if let Some((call, turn, reply)) = head
+        if let Some((call, plan, response)) = head
             && !*self.is_begun
         {
             *self.is_begun = true;
             if let Some(record) = &mut x.ai {
-                record.first_token_ns = Some(clock::turn_ns().saturating_sub(reply.sent_at));
+                record.first_token_ns = Some(clock::loop_ns().saturating_sub(response.sent_at));
             }
             let mut lines = Vec::new();
-            let lines = if turn.translated.is_some() {
+            let lines = if plan.translated.is_some() {
                 encode::field(&mut lines, b"Content-Type", b"text/event-stream; charset=utf-8");
                 encode::field(&mut lines, b"Cache-Control", b"no-cache");
                 if !dropped.is_empty() {
@@ -496,9 +498,9 @@ impl Emit<'_> {
                 }
                 &lines
             } else {
-                &reply.lines
+                &response.lines
             };
-            x.begin_response(call, turn, reply.status, lines, self.framing);
+            x.begin_response(call, plan, response.status, lines, self.framing);
             x.put(self.framing, self.held);
             *self.held = Vec::new();
         }

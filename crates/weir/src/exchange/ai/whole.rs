@@ -5,10 +5,10 @@ use llm::api::GeminiMethod;
 use llm::fault::{self, Fault, Head, Next};
 use llm::response::{Facts, ResponseReader};
 
-use super::super::Answer;
 use super::super::Exchange;
-use super::super::conversation::UpstreamSide;
-use super::attempt::{Ended, Failed, Reply, Turn, Waited, read_more, reason_of};
+use super::super::SendState;
+use super::super::upstream_exchange::UpstreamSide;
+use super::attempt::{AttemptPlan, Ended, Failed, ProviderResponse, Waited, read_more, reason_of};
 use super::response::Response;
 use super::shared::hand_on;
 use super::{Call, Shape, state, storable, translation};
@@ -37,17 +37,17 @@ enum End {
 pub(super) async fn run(
     x: &mut Exchange<'_>,
     call: &Call<'_>,
-    turn: &Turn<'_>,
+    plan: &AttemptPlan<'_>,
     up: &mut UpstreamSide,
-    reply: &mut Reply,
+    received: &mut ProviderResponse,
     may_pass: bool,
 ) -> Result<Ended, Failed> {
     let kind = x.scratch.response.body;
     let mut decoder = BodyDecoder::new(kind);
-    let mut reader = ResponseReader::new(turn.api);
+    let mut reader = ResponseReader::new(plan.api);
     let mut body = Vec::new();
-    let is_success = (200..300).contains(&reply.status);
-    let passes_large = is_success && turn.translated.is_none() && !call.streams;
+    let is_success = (200..300).contains(&received.status);
+    let passes_large = is_success && plan.translated.is_none() && !call.streams;
     let mut first_ns = None;
     let mut bytes = 0_u64;
     let mut passing: Option<BodyKind> = None;
@@ -66,7 +66,7 @@ pub(super) async fn run(
                 BodyEvent::End => ended = true,
                 BodyEvent::Data(range) => {
                     let data = &up.buffer.filled()[range];
-                    first_ns.get_or_insert_with(clock::turn_ns);
+                    first_ns.get_or_insert_with(clock::loop_ns);
                     reader.read(data);
                     bytes += data.len() as u64;
                     match passing {
@@ -80,9 +80,9 @@ pub(super) async fn run(
         }
         if passing.is_none() && body.len() > HELD && passes_large && !ended {
             // Too large to be held: from here on a cut closes the client's connection too.
-            state::note(call, turn, reader.response_id());
+            state::note(call, plan, reader.response_id());
             let framing = x.client_framing(call, kind);
-            x.begin_response(call, turn, reply.status, &reply.lines, framing);
+            x.begin_response(call, plan, received.status, &received.lines, framing);
             x.put(framing, &body);
             body = Vec::new();
             passing = Some(framing);
@@ -96,8 +96,8 @@ pub(super) async fn run(
         if body.len() > MOST {
             break End::Truncated;
         }
-        let idle = call.model.token_idle.map_or(u64::MAX, |idle| clock::turn_ns().saturating_add(nanos(idle)));
-        let due = if first_ns.is_none() { reply.first_due } else { idle };
+        let idle = call.model.token_idle.map_or(u64::MAX, |idle| clock::loop_ns().saturating_add(nanos(idle)));
+        let due = if first_ns.is_none() { received.first_due } else { idle };
         match read_more(x, call, up, due).await? {
             Waited::Bytes => {}
             Waited::Closed if decoder.close().is_ok() => break End::Proper,
@@ -108,70 +108,77 @@ pub(super) async fn run(
     };
     let facts = reader.finish();
     if is_success {
-        state::note(call, turn, facts.response_id.as_deref());
+        state::note(call, plan, facts.response_id.as_deref());
     }
     if let Some(record) = x.ai.as_mut().filter(|_| may_pass) {
-        record.first_token_ns = first_ns.map(|first| first.saturating_sub(reply.sent_at));
+        record.first_token_ns = first_ns.map(|first| first.saturating_sub(received.sent_at));
     }
     if let Some(framing) = passing {
         if end != End::Proper || is_unfinished(call, &facts) || facts.malformed {
             // The client has part of it: its connection ends without an end.
-            count(x, call, turn, (&facts, bytes), false);
-            return Err(Failed { kind: Some(FailureKind::IncompleteReply), ..Failed::last(Reason::AiCut.into()) });
+            count(x, call, plan, (&facts, bytes), false);
+            return Err(Failed { kind: Some(FailureKind::IncompleteResponse), ..Failed::last(Reason::AiCut.into()) });
         }
         if framing == BodyKind::Chunked {
             encode::last_chunk(&mut x.down.out.bytes);
             send(x, call).await?;
         }
-        x.answer = Answer::Complete;
-        storable::mark_whole(call, reply.status, &facts);
-        count(x, call, turn, (&facts, bytes), true);
+        x.response = SendState::Complete;
+        storable::mark_whole(call, received.status, &facts);
+        count(x, call, plan, (&facts, bytes), true);
         return Ok(Ended { is_clean: true, failure: None });
     }
-    let response = Response { status: reply.status, lines: std::mem::take(&mut reply.lines), body };
-    match judge(call, turn, reply, &facts, end, first_ns.is_some()) {
+    let response = Response { status: received.status, lines: std::mem::take(&mut received.lines), body };
+    match judge(call, plan, received, &facts, end, first_ns.is_some()) {
         None if !may_pass => Err(Failed::fault(Fault::BAD_REQUEST, None)),
         None => {
             let random = x.worker.random();
-            let response = match turn.translated {
+            let response = match plan.translated {
                 Some(_) if facts.refuses_prompt() => return Err(Failed::prompt_refused()),
-                Some(_) => translation::response(call.api, turn.api, response, random).map_err(|_| malformed())?,
+                Some(_) => translation::response(call.api, plan.api, response, random).map_err(|_| malformed())?,
                 None => response,
             };
             if is_success {
-                count(x, call, turn, (&facts, bytes), true);
-                storable::mark_whole(call, reply.status, &facts);
+                count(x, call, plan, (&facts, bytes), true);
+                storable::mark_whole(call, received.status, &facts);
             }
-            x.send_response(call, turn, &response).await.map_err(Failed::last)?;
-            Ok(Ended { is_clean: end == End::Proper, failure: FailureKind::of_status(reply.status) })
+            x.send_response(call, plan, &response).await.map_err(Failed::last)?;
+            Ok(Ended { is_clean: end == End::Proper, failure: FailureKind::of_status(received.status) })
         }
         Some(fault) => {
             let message = facts.error.map(|error| error.message).unwrap_or_default();
-            let kind = FailureKind::of_status(if reply.status == 529 { 503 } else { reply.status })
-                .or_else(|| failure_of(fault, reply.status));
+            let kind = FailureKind::of_status(if received.status == 529 { 503 } else { received.status })
+                .or_else(|| failure_of(fault, received.status));
             // The request is at fault, not the provider.
-            let is_refused = (400..500).contains(&reply.status) && fault.rule().next == Next::Nothing;
+            let is_refused = (400..500).contains(&received.status) && fault.rule().next == Next::Nothing;
             let reason = if is_refused { Reason::AiRequest } else { reason_of(fault) };
             let error = Error::new(reason, Failed::fault(fault, None).error.detail);
             let response = Some(response).filter(|_| !is_success && end == End::Proper);
-            let retry_after = reply.retry_after;
+            let retry_after = received.retry_after;
             Err(Failed { error, retry_after, response, message, ..Failed::fault(fault, kind) })
         }
     }
 }
 
 /// The fault of a response; `None` if it goes to the client as it is, or translated.
-fn judge(call: &Call<'_>, turn: &Turn<'_>, reply: &Reply, facts: &Facts, end: End, has_body: bool) -> Option<Fault> {
+fn judge(
+    call: &Call<'_>,
+    plan: &AttemptPlan<'_>,
+    received: &ProviderResponse,
+    facts: &Facts,
+    end: End,
+    has_body: bool,
+) -> Option<Fault> {
     if end == End::Late && !has_body {
         return Some(Fault::NO_CONTENT_IN_TIME);
     }
-    let head = Head { status: reply.status, retry_after: reply.retry_after };
-    let is_success = (200..300).contains(&reply.status);
+    let head = Head { status: received.status, retry_after: received.retry_after };
+    let is_success = (200..300).contains(&received.status);
     if is_success && end != End::Proper {
         return Some(Fault::TRUNCATED);
     }
     if let Shape::Stored(_) = call.shape {
-        return match reply.status {
+        return match received.status {
             // What is stored may say anything: that its call has failed, or is not over.
             200..=299 => (has_body && facts.malformed).then_some(Fault::MALFORMED_BODY),
             // A 404 is about the response.
@@ -179,7 +186,7 @@ fn judge(call: &Call<'_>, turn: &Turn<'_>, reply: &Reply, facts: &Facts, end: En
             _ => fault::of_response(head, facts, end != End::Proper),
         };
     }
-    if is_success && facts.error.is_none() && call.streams != reply.is_events {
+    if is_success && facts.error.is_none() && call.streams != received.is_events {
         return Some(Fault::MALFORMED_BODY);
     }
     if is_success && facts.error.is_none() && facts.json && !facts.malformed && is_unfinished(call, facts) {
@@ -191,7 +198,7 @@ fn judge(call: &Call<'_>, turn: &Turn<'_>, reply: &Reply, facts: &Facts, end: En
         return None;
     }
     // An error in the form of another API is written anew.
-    let is_foreign = turn.translated.is_some() && !is_success;
+    let is_foreign = plan.translated.is_some() && !is_success;
     let rule = fault.rule();
     let passes = rule.next == Next::Nothing && rule.status == 0 && end == End::Proper && !is_foreign;
     (!passes).then_some(fault)
@@ -209,8 +216,8 @@ fn is_unfinished(call: &Call<'_>, facts: &Facts) -> bool {
 
 fn failure_of(fault: Fault, status: u16) -> Option<FailureKind> {
     match fault {
-        Fault::MALFORMED_BODY | Fault::EMPTY => Some(FailureKind::InvalidReply),
-        Fault::TRUNCATED => Some(FailureKind::IncompleteReply),
+        Fault::MALFORMED_BODY | Fault::EMPTY => Some(FailureKind::InvalidResponse),
+        Fault::TRUNCATED => Some(FailureKind::IncompleteResponse),
         Fault::NO_CONTENT_IN_TIME => Some(FailureKind::FirstByteTimeout),
         _ => FailureKind::of_status(status),
     }
@@ -218,12 +225,18 @@ fn failure_of(fault: Fault, status: u16) -> Option<FailureKind> {
 
 /// A response that has no meaning in the client's API.
 fn malformed() -> Failed {
-    Failed::fault(Fault::MALFORMED_BODY, Some(FailureKind::InvalidReply))
+    Failed::fault(Fault::MALFORMED_BODY, Some(FailureKind::InvalidResponse))
 }
 
 /// Counts the tokens of a response of so many bytes. A provider that does not report them must not make calls free: where the model has produced
 /// something, which ends for a reason, they are estimated by the bytes, the JSON around the text included.
-fn count(x: &mut Exchange<'_>, call: &Call<'_>, turn: &Turn<'_>, (facts, bytes): (&Facts, u64), is_complete: bool) {
+fn count(
+    x: &mut Exchange<'_>,
+    call: &Call<'_>,
+    plan: &AttemptPlan<'_>,
+    (facts, bytes): (&Facts, u64),
+    is_complete: bool,
+) {
     if let Some(record) = x.ai.as_mut().filter(|_| !call.counts) {
         if let Some(tokens) = call.background_tokens().filter(|_| facts.pending) {
             record.tokens = Some(tokens);
@@ -232,7 +245,7 @@ fn count(x: &mut Exchange<'_>, call: &Call<'_>, turn: &Turn<'_>, (facts, bytes):
         }
         let is_reported = facts.usage.output.is_some() || facts.end_reason.is_none();
         let delivered = if is_reported { 0 } else { (bytes as f64 / llm::tokens::START_RATIO).ceil() as u64 };
-        record.count(&facts.usage, turn.api, delivered, is_complete);
+        record.count(&facts.usage, plan.api, delivered, is_complete);
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) async fn body_digest(x: &mut Exchange<'_>) -> Result<Option<BodyDiges
         debug_assert_eq!(start, x.down.buffer.start(), "what is read ahead stays");
         match waited {
             Waited::Bytes => {}
-            Waited::Closed => return Err(Reason::ClientGone.into()),
+            Waited::Closed => return Err(Reason::ClientDisconnected.into()),
             Waited::Late => return Err(Reason::BodyTimeout.into()),
         }
     }

@@ -8,7 +8,7 @@ use h1::Method;
 
 use crate::config::Compression;
 use crate::exchange::Exchange;
-use crate::exchange::coded::{Coder, TURN};
+use crate::exchange::coded::{BYTES_AT_ONCE, Coder};
 use crate::policy::cache::RouteCache;
 use crate::policy::cache::entry::{Entry, Head};
 use crate::policy::cache::rules::LiveLines;
@@ -19,9 +19,14 @@ use crate::policy::compress::Plan;
 /// Decides whether the client gets a stored response compressed.
 #[cold]
 pub(super) fn plan(x: &Exchange<'_>, rules: &Compression, head: &Head, choice: Choice, length: Option<u64>) -> Plan {
-    let asked = LiveLines::new(&x.scratch.request.fields, x.down.buffer.whole());
-    let plan =
-        Plan::of_lines(rules, asked, head.terms.status, crate::policy::cache::rules::StoredLines(head.lines()), length);
+    let wanted = LiveLines::new(&x.scratch.request.fields, x.down.buffer.whole());
+    let plan = Plan::of_lines(
+        rules,
+        wanted,
+        head.freshness.status,
+        crate::policy::cache::rules::StoredLines(head.lines()),
+        length,
+    );
     match choice {
         Choice::Whole => plan,
         Choice::NotModified => plan.confirming(),
@@ -74,12 +79,12 @@ async fn make(
         return None;
     };
     let mut coded = Vec::new();
-    for piece in body.chunks(TURN) {
+    for piece in body.chunks(BYTES_AT_ONCE) {
         encoder.push(piece, &mut coded).ok()?;
         if coded.len() >= body.len() {
             break;
         }
-        next_turn().await;
+        next_iteration().await;
     }
     if coded.len() < body.len() {
         encoder.finish(&mut coded).ok()?;
@@ -90,7 +95,7 @@ async fn make(
         x.worker.metrics.compressed(coding, body.len() as u64, coded.len() as u64);
         // Filed once more, so that the store weighs it anew.
         cache.cache.state.memory.update(&entry.head.key, |slot| match slot {
-            Some(Slot::Answer(found)) if found.is(entry) => Some(Slot::Answer(found.weighed())),
+            Some(Slot::Response(found)) if found.is(entry) => Some(Slot::Response(found.weighed())),
             _ => None,
         });
     }
@@ -98,7 +103,7 @@ async fn make(
 }
 
 /// Lets others of the worker go first.
-async fn next_turn() {
+async fn next_iteration() {
     let mut is_first = true;
     poll_fn(|cx| {
         if !std::mem::take(&mut is_first) {

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::super::find::values;
 use super::super::forged::strip_forged_headers;
-use super::recall_into;
+use super::get_into;
 use crate::config::{Action, CacheId, Condition};
 use crate::policy::cache::Cache;
 use crate::policy::cache::entry::Entry;
@@ -40,16 +40,16 @@ pub struct CacheQuestion {
 }
 
 /// What a cache has, and where to look for other variants of the URL.
-pub struct CacheAnswer {
+pub struct CacheExplanation {
     /// For people and programs.
     pub value: Value,
     /// The cache and the URL as its keys begin with it.
     pub place: Option<(CacheId, Vec<u8>)>,
 }
 
-impl From<Value> for CacheAnswer {
+impl From<Value> for CacheExplanation {
     fn from(value: Value) -> Self {
-        CacheAnswer { value, place: None }
+        CacheExplanation { value, place: None }
     }
 }
 
@@ -88,7 +88,7 @@ fn text_of(question: &CacheQuestion) -> Result<(&str, Vec<u8>), String> {
 ///
 /// # Errors
 /// What is wrong with the request.
-pub async fn explain(snapshot: &Snapshot, question: &CacheQuestion) -> Result<CacheAnswer, String> {
+pub async fn explain(snapshot: &Snapshot, question: &CacheQuestion) -> Result<CacheExplanation, String> {
     let config = snapshot.config();
     let (scheme, buf) = text_of(question)?;
     let mut head = RequestHead::default();
@@ -135,12 +135,12 @@ pub async fn explain(snapshot: &Snapshot, question: &CacheQuestion) -> Result<Ca
         is_upgrade: head.upgrade && matches!(&route.action, Action::Proxy(proxy) if !proxy.upgrade.is_empty()),
         lines: LiveLines::new(&head.fields, buf),
     };
-    let asked = match admit(&cache.policy, incoming) {
+    let wanted = match admit(&cache.policy, incoming) {
         Admission::Bypass(why) => return note(around(why)),
-        Admission::Use(asked) if asked.class == Class::Post => {
+        Admission::Use(wanted) if wanted.class == Class::Post => {
             return note("A POST is stored by its body, which a look-up does not have.");
         }
-        Admission::Use(asked) => asked,
+        Admission::Use(wanted) => wanted,
     };
     let consumer = question.consumer.as_deref();
     if cache.policy.by_consumer && consumer.is_none() && !route.auth.is_open() {
@@ -148,16 +148,16 @@ pub async fn explain(snapshot: &Snapshot, question: &CacheQuestion) -> Result<Ca
     }
     let mut keys = KeyScratch::default();
     let request = (head, buf, target.query);
-    cache.write_key(&mut keys, &asked, request, target.path, (false, scheme), (None, consumer));
+    cache.write_key(&mut keys, &wanted, request, target.path, (false, scheme), (None, consumer));
     let url = url_of(keys.primary()).to_vec();
     let mut level = "memory";
-    let mut found = cache.cache.look_up(&mut keys, &asked, head, buf);
-    if !matches!(found, Found::Answer(_))
+    let mut found = cache.cache.look_up(&mut keys, &wanted, head, buf);
+    if !matches!(found, Found::Response(_))
         && let Some(remote) = &cache.remote
     {
-        let recalled = recall_into(cache, &mut keys, &asked, head, buf);
-        match tokio::time::timeout(remote.timeout(), recalled).await {
-            Ok(Some(entry)) => (found, level) = (Found::Answer(entry), "Redis"),
+        let l2_hit = get_into(cache, &mut keys, &wanted, head, buf);
+        match tokio::time::timeout(remote.timeout(), l2_hit).await {
+            Ok(Some(entry)) => (found, level) = (Found::Response(entry), "Redis"),
             Ok(None) => {}
             Err(_) => return note("Not in memory, and Redis does not respond."),
         }
@@ -167,15 +167,15 @@ pub async fn explain(snapshot: &Snapshot, question: &CacheQuestion) -> Result<Ca
         "route": name,
         "cache": cache_name,
         "url": String::from_utf8_lossy(&url),
-        "class": class_name(asked.class),
+        "class": class_name(wanted.class),
         "key": digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect::<String>(),
     });
     match found {
-        Found::Answer(entry) => {
-            let terms = cache.cache.terms(&entry);
+        Found::Response(entry) => {
+            let freshness = cache.cache.freshness(&entry);
             value["stored"] = stored(&cache.cache, &entry);
             value["stored"]["level"] = level.into();
-            value["stored"]["use"] = use_of(assess(&terms, &asked, clock::unix_ms())).into();
+            value["stored"]["use"] = use_of(assess(&freshness, &wanted, clock::unix_ms())).into();
         }
         Found::HitForMiss => {
             value["note"] =
@@ -187,7 +187,7 @@ pub async fn explain(snapshot: &Snapshot, question: &CacheQuestion) -> Result<Ca
         }
         Found::Nothing => value["note"] = "Nothing is stored.".into(),
     }
-    Ok(CacheAnswer { value, place: Some((id, url)) })
+    Ok(CacheExplanation { value, place: Some((id, url)) })
 }
 
 /// What is stored of a URL, in memory. Looks at every entry of the cache.
@@ -198,22 +198,22 @@ pub fn variants(cache: &Cache, url: &[u8]) -> Value {
 
 fn stored(cache: &Cache, entry: &Entry) -> Value {
     let now = clock::unix_ms();
-    let (terms, head) = (cache.terms(entry), &entry.head);
+    let (freshness, head) = (cache.freshness(entry), &entry.head);
     let seconds = |ms: u64| ms as f64 / 1e3;
     let varies = head.varies.as_ref().map(|varies| String::from_utf8_lossy(&varies.names).into_owned());
     let tags = head.tags.iter().map(|tag| String::from_utf8_lossy(tag).into_owned());
     json!({
-        "status": terms.status,
+        "status": freshness.status,
         "class": class_name(head.class),
         "bytes": entry.size(),
-        "age": seconds(terms.age_ms(now)),
-        "lifetime": seconds(terms.lifetime_ms),
-        "source": source(terms.source),
-        "fresh": terms.is_fresh(now) && !terms.always_validate,
-        "fresh_for": terms.ttl_ms(now) as f64 / 1e3,
-        "must_validate": terms.always_validate,
-        "stale_while_revalidate": seconds(terms.stale_while_revalidate_ms),
-        "stale_if_error": seconds(terms.stale_if_error_ms),
+        "age": seconds(freshness.age_ms(now)),
+        "lifetime": seconds(freshness.lifetime_ms),
+        "source": source(freshness.source),
+        "fresh": freshness.is_fresh(now) && !freshness.always_validate,
+        "fresh_for": freshness.ttl_ms(now) as f64 / 1e3,
+        "must_validate": freshness.always_validate,
+        "stale_while_revalidate": seconds(freshness.stale_while_revalidate_ms),
+        "stale_if_error": seconds(freshness.stale_if_error_ms),
         "varies": varies,
         "tags": tags.collect::<Vec<_>>(),
     })
@@ -242,7 +242,7 @@ fn use_of(reuse: Reuse) -> &'static str {
     match reuse {
         Reuse::Fresh => "is served from the cache",
         Reuse::WhileRevalidating => "is served stale, and fetched again meanwhile",
-        Reuse::StaleAsAsked => "is served stale, as the request accepts",
+        Reuse::StaleAllowed => "is served stale, as the request accepts",
         Reuse::Validate(_) => "is validated by the upstream first",
         Reuse::NotForThisClient => "is not served: the request has credentials, and the response is not for all",
     }

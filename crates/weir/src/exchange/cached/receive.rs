@@ -6,7 +6,7 @@ use std::sync::Arc;
 use h1::{BodyKind, ResponseHead};
 
 use super::Serve;
-use super::count_stand_in;
+use super::count_stale_on_error;
 use super::serve::begin_delivery;
 use crate::config::RouteId;
 use crate::exchange::delivery::Delivery;
@@ -23,7 +23,7 @@ use crate::policy::cache::rules::reuse::{self, may_replace_error};
 use crate::policy::cache::rules::status::Outcome;
 use crate::policy::cache::rules::targeted::Effective;
 use crate::policy::cache::rules::update::{Freshened, HeadEffect};
-use crate::policy::cache::rules::{self, Asked, Class, LiveLines, StoredLines, Times, head, storable, update};
+use crate::policy::cache::rules::{self, CacheRequest, Class, LiveLines, StoredLines, Times, head, storable, update};
 use crate::runtime::clock;
 use crate::worker::snapshot::Snapshot;
 
@@ -79,22 +79,22 @@ pub(in crate::exchange) fn receive(
     let buf = buffer.whole();
     let Some(cache) = &snapshot.routes[route.0].cache else { return Received::Forward };
     let policy = &cache.policy;
-    let reply = &x.scratch.response;
-    let lines = LiveLines::new(&reply.fields, buf);
+    let response = &x.scratch.response;
+    let lines = LiveLines::new(&response.fields, buf);
     let Some(mut lead) = x.cache.lead.take() else {
-        invalidate(x, cache, reply.status, lines);
+        invalidate(x, cache, response.status, lines);
         return Received::Forward;
     };
     let times = Times { sent_ms: lead.sent_ms, received_ms: clock::unix_ms() };
-    let is_error = reuse::is_error(reply.status);
+    let is_error = reuse::is_error(response.status);
     if let Some(get) = lead.beside.take() {
         head_says(x, cache, (&lead, &get), buf);
     }
-    let reply = &x.scratch.response;
+    let response = &x.scratch.response;
     if let Some(stored) = lead.stored.clone() {
-        let terms = cache.cache.terms(&stored);
-        if reply.status == 304 && lead.is_conditional {
-            if !update::confirms(&terms, stored.head.fields(), lines) {
+        let freshness = cache.cache.freshness(&stored);
+        if response.status == 304 && lead.is_conditional {
+            if !update::confirms(&freshness, stored.head.fields(), lines) {
                 lead.fetch_whole();
                 x.cache.must_fetch_whole = true;
                 x.cache.lead = Some(lead);
@@ -102,10 +102,10 @@ pub(in crate::exchange) fn receive(
             }
             let stored_fields = stored.head.fields().0;
             let mut fields = Vec::with_capacity(stored_fields.len());
-            let fresh = update::freshen(policy, &lead.asked, &terms, stored_fields, lines, times, &mut fields);
-            let (terms, kept) = match fresh {
-                Freshened::Stored(terms) => (terms, true),
-                Freshened::NotStored(terms, _) => (terms, false),
+            let fresh = update::freshen(policy, &lead.wanted, &freshness, stored_fields, lines, times, &mut fields);
+            let (freshness, kept) = match fresh {
+                Freshened::Stored(freshness) => (freshness, true),
+                Freshened::NotStored(freshness, _) => (freshness, false),
             };
             // The 304 may name other fields in `Vary` than the stored response did.
             let filed = kept.then(|| {
@@ -114,62 +114,62 @@ pub(in crate::exchange) fn receive(
                 lead.file(&names, &mut x.scratch.key, &x.scratch.request, x.down.buffer.whole())
             });
             let tags = &cache.cache.settings.tags;
-            let entry = stored.renewed(terms, &fields, filed, lead.began(), &cache.edits, tags);
+            let entry = stored.renewed(freshness, &fields, filed, lead.began(), &cache.edits, tags);
             cache.metrics.revalidated();
             x.log.cache = Some("revalidated");
             let outcome = Outcome::Forwarded { why: lead.fwd, status: Some(304), stored: kept, collapsed: None };
             if kept {
-                cache.remember(lead.primary(), &entry);
+                cache.l2_put(lead.primary(), &entry);
                 lead.confirmed(entry.clone());
             } else {
                 // It is for this client only, like any other response that is not stored.
-                if storable::supersedes(&lead.asked, entry.head.terms.status) {
+                if storable::supersedes(&lead.wanted, entry.head.freshness.status) {
                     replaced(cache, &stored);
                 }
-                let why = NotShared::uncacheable(&lead.asked, reply.status);
-                lead.apart(why);
+                let why = NotShared::uncacheable(&lead.wanted, response.status);
+                lead.not_shared(why);
             }
             x.cache.serve = Some(Serve { entry, outcome, is_whole: false });
             return Received::Replaced;
         }
-        if is_error && may_replace_error(&terms, &lead.asked, times.received_ms) {
-            let status = Some(reply.status);
-            count_stand_in(x, cache);
-            lead.stand_in(stored.clone());
-            x.cache.serve = Some(Serve { entry: stored, outcome: Outcome::Rescued { status }, is_whole: false });
+        if is_error && may_replace_error(&freshness, &lead.wanted, times.received_ms) {
+            let status = Some(response.status);
+            count_stale_on_error(x, cache);
+            lead.serve_stale(stored.clone());
+            x.cache.serve = Some(Serve { entry: stored, outcome: Outcome::StaleOnError { status }, is_whole: false });
             return Received::Replaced;
         }
     }
 
-    let length = match reply.body {
-        _ if lead.asked.class == Class::Head => reply.content_length,
+    let length = match response.body {
+        _ if lead.wanted.class == Class::Head => response.content_length,
         BodyKind::None => Some(0),
         BodyKind::Length(length) => Some(length),
         BodyKind::Chunked | BodyKind::UntilClose => None,
     };
-    let length_to_keep = if lead.asked.class == Class::Head { 0 } else { length.unwrap_or(0) };
+    let length_to_keep = if lead.wanted.class == Class::Head { 0 } else { length.unwrap_or(0) };
     let effective = Effective::read(lines);
-    let considered = storable::consider(policy, &lead.asked, reply.status, lines, &effective, times);
+    let considered = storable::consider(policy, &lead.wanted, response.status, lines, &effective, times);
     // A part that says it is the whole must have the length of the whole.
-    let is_whole = reply.status != 206 || (length.is_some() && length == rules::range::whole_length(lines));
+    let is_whole = response.status != 206 || (length.is_some() && length == rules::range::whole_length(lines));
     // The response of a fallback is not what the route wants to be known for, and says nothing of the primary's.
     let is_transient = x.log.fell_back || !lead.has_room(length_to_keep);
-    let terms = match considered {
-        Ok(terms) if !is_transient && is_whole && lead.fits(length_to_keep) => terms,
+    let freshness = match considered {
+        Ok(freshness) if !is_transient && is_whole && lead.fits(length_to_keep) => freshness,
         _ => {
             cache.metrics.uncacheable();
             if let Some(stored) = &lead.stored
                 && !is_transient
-                && storable::supersedes(&lead.asked, reply.status)
+                && storable::supersedes(&lead.wanted, response.status)
             {
                 replaced(cache, stored);
             }
             let why = match () {
                 () if is_error => NotShared::Error,
                 () if is_transient => NotShared::Transient,
-                () => NotShared::uncacheable(&lead.asked, reply.status),
+                () => NotShared::uncacheable(&lead.wanted, response.status),
             };
-            lead.apart(why);
+            lead.not_shared(why);
             return if x.cache.is_background { Received::Unwanted } else { Received::Forward };
         }
     };
@@ -183,7 +183,7 @@ pub(in crate::exchange) fn receive(
     let tag_fields = &cache.cache.settings.tags[..];
     let body = whole_body(&x.scratch.response, x.body.has_read_all(), buffer.filled());
     let head = Head::new(
-        (terms, lead.asked.class),
+        (freshness, lead.wanted.class),
         (fields, body.unwrap_or_default()),
         length,
         (key, varies),
@@ -207,7 +207,7 @@ pub(in crate::exchange) fn receive(
     } else {
         let outcome = Outcome::Forwarded { why: lead.fwd, status: None, stored: length.is_some(), collapsed: None };
         let reader = lead.begin_and_read(head.clone());
-        Some(begin_delivery(x, cache, &lead.asked, &head, reader, outcome))
+        Some(begin_delivery(x, cache, &lead.wanted, &head, reader, outcome))
     };
     let intake = Intake::new(x.scratch.response.body);
     Received::Keep(Box::new(Keeping {
@@ -223,8 +223,8 @@ pub(in crate::exchange) fn receive(
 }
 
 /// The body of the reply, where all of it came with the head, as short ones do: then nobody has to wait for it, and nothing to be passed on in pieces.
-fn whole_body<'b>(reply: &ResponseHead, request_was_sent: bool, came: &'b [u8]) -> Option<&'b [u8]> {
-    match reply.body {
+fn whole_body<'b>(response: &ResponseHead, request_was_sent: bool, came: &'b [u8]) -> Option<&'b [u8]> {
+    match response.body {
         BodyKind::Length(length) if request_was_sent => came.get(..usize::try_from(length).ok()?),
         _ => None,
     }
@@ -233,46 +233,46 @@ fn whole_body<'b>(reply: &ResponseHead, request_was_sent: bool, came: &'b [u8]) 
 /// What the response to a forwarded HEAD says of a stored response to GET (RFC 9111 section 4.3.5): it is confirmed, or the origin has another one by
 /// now. In mode `ttl` it says nothing: there the time decides.
 fn head_says(x: &Exchange<'_>, cache: &Rc<RouteCache>, (lead, get): (&Lead, &Entry), buf: &[u8]) {
-    let reply = &x.scratch.response;
-    let (policy, lines) = (&cache.policy, LiveLines::new(&reply.fields, buf));
-    let terms = cache.cache.terms(get);
+    let response = &x.scratch.response;
+    let (policy, lines) = (&cache.policy, LiveLines::new(&response.fields, buf));
+    let freshness = cache.cache.freshness(get);
     if !policy.is_http() {
         return;
     }
-    match update::head_effect(&terms, get.head.fields(), get.body().len() as u64, reply.status, lines) {
+    match update::head_effect(&freshness, get.head.fields(), get.body().len() as u64, response.status, lines) {
         HeadEffect::None => {}
         HeadEffect::Invalidate => {
             // All that were requested until then; the response to this HEAD was requested later.
-            let until_ms = lead.sent_ms.saturating_sub(1).max(get.head.asked_ms);
+            let until_ms = lead.sent_ms.saturating_sub(1).max(get.head.requested_ms);
             change(cache, url_of(&get.head.key), until_ms);
         }
         HeadEffect::Freshen => {
             let times = Times { sent_ms: lead.sent_ms, received_ms: clock::unix_ms() };
-            let asked = Asked { class: Class::Get, ..lead.asked };
+            let wanted = CacheRequest { class: Class::Get, ..lead.wanted };
             let stored_fields = get.head.fields().0;
             let mut fields = Vec::with_capacity(stored_fields.len());
-            let fresh = update::freshen(policy, &asked, &terms, stored_fields, lines, times, &mut fields);
+            let fresh = update::freshen(policy, &wanted, &freshness, stored_fields, lines, times, &mut fields);
             let mut names = Vec::new();
             let _ = rules::vary::write_names(StoredLines(&fields), &mut names);
             let same = names == get.head.varies.as_ref().map_or(&[][..], |varies| &varies.names);
-            let Freshened::Stored(terms) = fresh else { return replaced(cache, get) };
+            let Freshened::Stored(freshness) = fresh else { return replaced(cache, get) };
             if !same {
                 return replaced(cache, get);
             }
             let tags = &cache.cache.settings.tags;
-            let entry = get.renewed(terms, &fields, None, lead.began(), &cache.edits, tags);
+            let entry = get.renewed(freshness, &fields, None, lead.began(), &cache.edits, tags);
             cache.metrics.revalidated();
             if lead.store(&entry) {
                 let mut primary = lead.primary().to_vec();
                 set_class(&mut primary, Class::Get);
-                cache.remember(&primary, &entry);
+                cache.l2_put(&primary, &entry);
             }
         }
     }
 }
 
 /// What an unsafe method changed is not served from the cache any more (RFC 9111 section 4.4).
-fn invalidate(x: &Exchange<'_>, cache: &RouteCache, status: u16, reply: LiveLines<'_>) {
+fn invalidate(x: &Exchange<'_>, cache: &RouteCache, status: u16, response: LiveLines<'_>) {
     let request = &x.scratch.request;
     if rules::invalidate::is_invalidating(&cache.policy, request.method) {
         let trusted = x.down.client.peer_is_trusted;
@@ -280,16 +280,16 @@ fn invalidate(x: &Exchange<'_>, cache: &RouteCache, status: u16, reply: LiveLine
         let query = changed::query(x.changed.as_deref(), request, buf);
         let url = url((request, buf, query), &x.scratch.path, (trusted, x.down.client.scheme()));
         let now_ms = clock::unix_ms();
-        rules::invalidate::each_url(&cache.policy, &url, status, reply, |url| change(cache, url, now_ms));
+        rules::invalidate::each_url(&cache.policy, &url, status, response, |url| change(cache, url, now_ms));
     }
 }
 
 /// The origin has another response by now, which is not kept: what is stored, in L2 too, is not used as it is.
 fn replaced(cache: &RouteCache, stored: &Entry) {
     // Only this one: a newer one may have taken its place.
-    cache.cache.state.memory.remove_answer(&stored.head.key, stored);
+    cache.cache.state.memory.remove_response(&stored.head.key, stored);
     if cache.remote.is_some() {
-        change(cache, url_of(&stored.head.key), stored.head.asked_ms);
+        change(cache, url_of(&stored.head.key), stored.head.requested_ms);
     }
 }
 
@@ -307,7 +307,7 @@ fn finish(cache: &Rc<RouteCache>, lead: Box<Lead>, entry: &Entry) {
     if lead.finish(entry) {
         cache.metrics.stored();
         if let Some(primary) = primary {
-            cache.remember(&primary, entry);
+            cache.l2_put(&primary, entry);
         }
     }
 }

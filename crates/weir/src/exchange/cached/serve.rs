@@ -9,14 +9,14 @@ use crate::config::{CacheHeaders, RouteId};
 use crate::error::{Error, Reason};
 use crate::exchange::cached::coded;
 use crate::exchange::delivery::{Delivery, Stopped};
-use crate::exchange::{Answer, Exchange};
+use crate::exchange::{Exchange, SendState};
 use crate::http::edits::write_connection;
 use crate::policy::cache::RouteCache;
 use crate::policy::cache::entry::{Entry, Head};
 use crate::policy::cache::fill::Reader;
 use crate::policy::cache::rules::delivery::{Delivery as Choice, choose};
 use crate::policy::cache::rules::status::{self, Outcome};
-use crate::policy::cache::rules::{Asked, Class, LiveLines, Terms, head};
+use crate::policy::cache::rules::{CacheRequest, Class, Freshness, LiveLines, head};
 use crate::policy::compress::Plan;
 use crate::runtime::clock;
 use crate::worker::snapshot::Snapshot;
@@ -28,9 +28,9 @@ const NAME: &[u8] = b"weir";
 pub(super) async fn serve(
     x: &mut Exchange<'_>,
     cache: &RouteCache,
-    asked: &Asked,
+    wanted: &CacheRequest,
     entry: &Entry,
-    terms: &Terms,
+    freshness: &Freshness,
     outcome: Outcome,
 ) -> Result<(), Error> {
     x.skip_body();
@@ -40,7 +40,7 @@ pub(super) async fn serve(
         Class::Head => entry.head.length,
         Class::Get | Class::Post => Some(entry.body().len() as u64),
     };
-    let choice = choose(asked, lines, terms, entry.head.fields(), length.unwrap_or(0));
+    let choice = choose(wanted, lines, freshness, entry.head.fields(), length.unwrap_or(0));
     let (coding, coded) = match &cache.compression {
         None => (Plan::Plain, None),
         Some(rules) => {
@@ -51,10 +51,10 @@ pub(super) async fn serve(
     let announced = match (coding, &coded) {
         (Plan::Coded(_), Some(coded)) => Some(coded.len() as u64),
         (Plan::Coded(_), None) => None,
-        _ => length.and_then(|length| choice.content_length(terms, length)),
+        _ => length.and_then(|length| choice.content_length(freshness, length)),
     };
     let framing = announced.map_or(BodyKind::None, BodyKind::Length);
-    write_head(x, cache, &entry.head, terms, (choice, coding), (framing, length.unwrap_or(0)), outcome);
+    write_head(x, cache, &entry.head, freshness, (choice, coding), (framing, length.unwrap_or(0)), outcome);
     let body = match choice {
         _ if x.scratch.request.method == Method::Head => &[],
         Choice::Whole if coded.is_some() => coded.as_deref().unwrap_or_default(),
@@ -65,11 +65,11 @@ pub(super) async fn serve(
         }
         Choice::NotModified | Choice::Unsatisfiable => &[],
     };
-    x.begin_answer();
+    x.start_response();
     x.log.response_bytes += (x.down.out.bytes.len() + body.len()) as u64;
     let idle = x.snapshot.config().server.body_idle_timeout;
-    x.down.send(body, idle).await.map_err(|_| Error::from(Reason::ClientGone))?;
-    x.answer = Answer::Complete;
+    x.down.send(body, idle).await.map_err(|_| Error::from(Reason::ClientDisconnected))?;
+    x.response = SendState::Complete;
     Ok(())
 }
 
@@ -77,7 +77,7 @@ pub(super) async fn serve(
 pub(super) fn begin_delivery(
     x: &mut Exchange<'_>,
     cache: &RouteCache,
-    asked: &Asked,
+    wanted: &CacheRequest,
     head: &Head,
     reader: Reader,
     outcome: Outcome,
@@ -85,15 +85,15 @@ pub(super) fn begin_delivery(
     x.close |= !x.body.has_read_all();
     let lines = LiveLines::new(&x.scratch.request.fields, x.down.buffer.whole());
     // A request for a part neither leads nor follows: its own fields were passed on.
-    let whole = Asked { has_range: false, ..*asked };
-    let choice = choose(&whole, lines, &head.terms, head.fields(), head.length.unwrap_or(0));
+    let whole = CacheRequest { has_range: false, ..*wanted };
+    let choice = choose(&whole, lines, &head.freshness, head.fields(), head.length.unwrap_or(0));
     let (coding, coder) = match &cache.compression {
         None => (Plan::Plain, None),
         Some(rules) => coded::streamed(x, rules, head, choice),
     };
     let known = head.length.filter(|_| !coding.is_coded());
     let framing = match (choice, known, x.scratch.request.version) {
-        (Choice::Whole, Some(_), _) if head.terms.status == 204 => BodyKind::None,
+        (Choice::Whole, Some(_), _) if head.freshness.status == 204 => BodyKind::None,
         (Choice::Whole, Some(length), _) => BodyKind::Length(length),
         (Choice::Whole, None, _) if head.class == Class::Head => BodyKind::None,
         (Choice::Whole, None, Version::Http11) => BodyKind::Chunked,
@@ -101,8 +101,8 @@ pub(super) fn begin_delivery(
         _ => BodyKind::None,
     };
     x.frame_by_close(framing);
-    write_head(x, cache, head, &head.terms, (choice, coding), (framing, head.length.unwrap_or(0)), outcome);
-    x.begin_answer();
+    write_head(x, cache, head, &head.freshness, (choice, coding), (framing, head.length.unwrap_or(0)), outcome);
+    x.start_response();
     x.log.response_bytes += x.down.out.bytes.len() as u64;
     let has_body = choice == Choice::Whole && x.scratch.request.method != Method::Head;
     Delivery::new(reader, framing, has_body, coder.filter(|_| has_body))
@@ -112,12 +112,12 @@ fn write_head(
     x: &mut Exchange<'_>,
     cache: &RouteCache,
     head: &Head,
-    terms: &Terms,
+    freshness: &Freshness,
     (choice, coding): (Choice, Plan),
     (framing, length): (BodyKind, u64),
     outcome: Outcome,
 ) {
-    let status = choice.status(terms);
+    let status = choice.status(freshness);
     let timing = x.server_timing();
     let out = &mut x.down.out.bytes;
     encode::status_line(out, status, encode::reason(status).as_bytes());
@@ -128,8 +128,8 @@ fn write_head(
         head::write_fields(head.lines(), choice, length, &mut lines);
         coding.write_stored(out, &lines);
     }
-    status::write(cache.policy.headers, outcome, Some(terms), clock::unix_ms(), NAME, out);
-    out.extend_from_slice(&x.scratch.answer_lines);
+    status::write(cache.policy.headers, outcome, Some(freshness), clock::unix_ms(), NAME, out);
+    out.extend_from_slice(&x.scratch.response_lines);
     out.extend_from_slice(&timing);
     match framing {
         BodyKind::Length(length) => encode::content_length(out, length),
@@ -165,29 +165,30 @@ pub(super) async fn deliver(x: &mut Exchange<'_>, mut delivery: Delivery) -> Res
             x.down.deadline.set(if is_blocked { idle } else { None });
             was_blocked = is_blocked;
         }
-        let is_gone = if is_blocked {
+        let is_disconnected = if is_blocked {
             let stalled = delivery.poll_stalled(cx, x.down);
             if stalled == Some(false) {
                 x.down.deadline.set(idle);
             }
             stalled == Some(true)
         } else {
-            x.down.poll_gone(cx, &x.worker.buffers).is_ready()
+            x.down.poll_disconnect(cx, &x.worker.buffers).is_ready()
         };
-        if is_gone { Poll::Ready(Err(Stopped::Gone)) } else { Poll::Pending }
+        if is_disconnected { Poll::Ready(Err(Stopped::Disconnected)) } else { Poll::Pending }
     })
     .await;
     delivery.count(x.worker);
     x.log.response_bytes += delivery.sent_bytes();
     match result {
         Ok(()) => {
-            x.answer = Answer::Complete;
+            x.response = SendState::Complete;
             Ok(())
         }
-        Err(Stopped::Gone) => Err(Reason::ClientGone.into()),
-        Err(Stopped::Broken) if delivery.is_cut() => {
-            Err(Error::new(Reason::ClientGone, "others waited for this client, which read a shared fetch too slowly"))
-        }
+        Err(Stopped::Disconnected) => Err(Reason::ClientDisconnected.into()),
+        Err(Stopped::Broken) if delivery.is_cut() => Err(Error::new(
+            Reason::ClientDisconnected,
+            "others waited for this client, which read a shared fetch too slowly",
+        )),
         Err(Stopped::Broken) => Err(Error::new(Reason::BodyTruncated, "the fetch that this request shared broke off")),
     }
 }

@@ -5,10 +5,10 @@
 
 use std::task::Poll;
 
-use super::super::conversation::UpstreamSide;
 use super::super::grpc::{CallHead, Pushback};
 use super::super::stall::Stall;
-use super::super::{Answer, Exchange};
+use super::super::upstream_exchange::UpstreamSide;
+use super::super::{Exchange, SendState};
 use super::failed::Failed;
 use super::heads::write_response_head;
 use super::{Plan, moment};
@@ -54,7 +54,7 @@ pub(super) fn repeats(
     };
     // As long as a head is waited for, and no longer than the client waits.
     let longest = plan.choice.timeouts.first_byte.map_or(u64::MAX, nanos);
-    let is_in_time = wait_ns <= longest && clock::turn_ns().saturating_add(wait_ns) < plan.total_due;
+    let is_in_time = wait_ns <= longest && clock::loop_ns().saturating_add(wait_ns) < plan.total_due;
     let is_granted = is_in_time && plan.view.may_retry(&tried, number, moment()).is_ok();
     if !is_granted && !plan.has_fallback {
         return None;
@@ -88,7 +88,7 @@ impl Exchange<'_> {
     /// The error, if there is no such response, or if it says why the client waits no longer.
     pub(super) async fn send_spared(&mut self, error: Error) -> Result<(), Error> {
         let is_late = error.reason == Reason::TotalTimeout || error.reason.fault() == Fault::Client;
-        let spared = self.spared.take().filter(|_| !is_late && self.answer == Answer::None);
+        let spared = self.spared.take().filter(|_| !is_late && self.response == SendState::None);
         let Some(spared) = spared else { return Err(error) };
         let Spared { head, status, slot, target, fell_back, .. } = *spared;
         self.skip_body();
@@ -98,18 +98,20 @@ impl Exchange<'_> {
         self.log.status = 200;
         self.log.grpc_status = Some(status);
         (self.log.slot, self.log.fell_back) = (slot, fell_back);
-        self.send_answer().await
+        self.flush_response().await
     }
 }
 
 /// Waits before a call is made again, as its target wants it.
 pub(super) async fn wait_before_retry(x: &mut Exchange<'_>, wait_ns: u64, total_due: u64) -> Result<(), Error> {
-    let due = clock::turn_ns().saturating_add(wait_ns);
+    let due = clock::loop_ns().saturating_add(wait_ns);
     x.stalls.change(Stall::Gateway);
     x.down.deadline.set_at(due.min(total_due));
     std::future::poll_fn(|cx| {
-        if x.down.stream.is_reset() || (x.body.has_read_all() && x.down.poll_gone(cx, &x.worker.buffers).is_ready()) {
-            return Poll::Ready(Err(Reason::ClientGone.into()));
+        if x.down.stream.is_reset()
+            || (x.body.has_read_all() && x.down.poll_disconnect(cx, &x.worker.buffers).is_ready())
+        {
+            return Poll::Ready(Err(Reason::ClientDisconnected.into()));
         }
         match x.down.deadline.poll_passed(cx) {
             true if due < total_due => Poll::Ready(Ok(())),

@@ -13,7 +13,7 @@ pub(super) struct Failed {
     /// Whether a byte of the request was handed to the kernel.
     pub(super) sent: bool,
     /// Whether a byte of a reply was read.
-    pub(super) reply_started: bool,
+    pub(super) response_started: bool,
     /// The status of a gRPC call that is not forwarded.
     pub(super) grpc_status: Option<u8>,
     /// Whether a retry is granted, where that is decided already.
@@ -23,14 +23,22 @@ pub(super) struct Failed {
 }
 
 impl Failed {
-    pub(super) fn new(error: Error, sent: bool, reply_started: bool) -> Self {
-        Failed { error, kind: kind_of(error.reason), sent, reply_started, grpc_status: None, retry: None, wait_ns: 0 }
+    pub(super) fn new(error: Error, sent: bool, response_started: bool) -> Self {
+        Failed {
+            error,
+            kind: kind_of(error.reason),
+            sent,
+            response_started,
+            grpc_status: None,
+            retry: None,
+            wait_ns: 0,
+        }
     }
 
     /// A failure that counts against the target only if the target kept the exchange waiting: not when the total timeout passed for other
     /// reasons, and not when it closed its connection while the client kept back the rest of the request.
-    pub(super) fn of(x: &mut Exchange<'_>, error: Error, sent: bool, reply_started: bool) -> Self {
-        let mut failed = Failed::new(error, sent, reply_started);
+    pub(super) fn of(x: &mut Exchange<'_>, error: Error, sent: bool, response_started: bool) -> Self {
+        let mut failed = Failed::new(error, sent, response_started);
         let is_shared = match error.reason {
             // How little time a client gives its call says nothing about the target.
             Reason::TotalTimeout if x.has_own_deadline => {
@@ -58,7 +66,7 @@ impl Failed {
             idempotent: x.scratch.request.method.is_idempotent(),
             sent: self.sent,
             body_replayable: x.body.is_replayable(),
-            reply_started: self.reply_started,
+            response_started: self.response_started,
         }
     }
 }
@@ -72,8 +80,8 @@ pub(in super::super) fn kind_of(reason: Reason) -> Option<FailureKind> {
         Reason::FirstByteTimeout => FailureKind::FirstByteTimeout,
         Reason::IdleTimeout => FailureKind::IdleTimeout,
         Reason::TotalTimeout => FailureKind::TotalTimeout,
-        Reason::BadResponse => FailureKind::InvalidReply,
-        Reason::BodyTruncated => FailureKind::IncompleteReply,
+        Reason::BadResponse => FailureKind::InvalidResponse,
+        Reason::BodyTruncated => FailureKind::IncompleteResponse,
         _ => return None,
     })
 }

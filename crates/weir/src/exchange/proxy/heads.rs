@@ -3,8 +3,8 @@
 use h1::{BodyKind, encode};
 
 use super::super::coded::Coder;
-use super::super::conversation::UpstreamSide;
 use super::super::forward::{ToClient, ToUpstream};
+use super::super::upstream_exchange::UpstreamSide;
 use super::super::{Exchange, affinity, cached, changed, grpc};
 use super::Plan;
 use crate::config::{Compression, Edits, Rewrite};
@@ -60,7 +60,7 @@ pub(super) fn write_request_head(
         body: head.body,
         forwards_trailers: plan.forwards_trailers,
         accepts_trailers: plan.accepts_trailers,
-        grpc_timeout: plan.grpc_due.map(|due| due.saturating_sub(clock::turn_ns())),
+        grpc_timeout: plan.grpc_due.map(|due| due.saturating_sub(clock::loop_ns())),
         previous_attempts: match &x.spared {
             None => 0,
             Some(spared) => spared.calls.saturating_add(grpc::previous_attempts(head, buf)),
@@ -111,7 +111,7 @@ pub(super) fn write_response_head(
         encode::field(out, b"X-Fallback", lease.spec().name.as_bytes());
     }
     x.log.status = x.scratch.response.status;
-    out.extend_from_slice(&x.scratch.answer_lines);
+    out.extend_from_slice(&x.scratch.response_lines);
     out.extend_from_slice(&timing);
     // Another client would get a page for it.
     if x.log.status >= 400 && plan.route.is_some() && x.replaces_error(x.log.status) {

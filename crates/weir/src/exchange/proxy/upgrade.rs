@@ -2,9 +2,9 @@
 
 use h1::{BodyKind, Known, Method};
 
-use super::super::conversation::UpstreamSide;
 use super::super::forward::write_upgrade_head;
-use super::super::{Answer, Exchange, tunnel};
+use super::super::upstream_exchange::UpstreamSide;
+use super::super::{Exchange, SendState, tunnel};
 use super::failed::Failed;
 use super::{Plan, moment};
 use crate::config::Proxy;
@@ -87,15 +87,15 @@ pub(super) async fn switch_protocols(
     let own = plan.own_field().map(|name| (name, &*x.scratch.request_id));
     write_upgrade_head(out, up.buffer.whole(), &x.scratch.response, protocol, own);
     x.log.response_bytes += out.len() as u64;
-    x.begin_answer();
+    x.start_response();
     x.log.status = 101;
     x.close = true;
-    x.down.flush().await.map_err(|_| Failed::new(Reason::ClientGone.into(), true, true))?;
+    x.down.flush().await.map_err(|_| Failed::new(Reason::ClientDisconnected.into(), true, true))?;
     lease.success(moment());
     let keep = x.scratch.request.end;
     let moved = tunnel::run(x.down, up, keep, &x.worker.buffers, plan.choice.timeouts.tunnel_idle).await;
     x.log.tunnelled_bytes += moved.up;
     x.log.response_bytes += moved.down;
-    x.answer = Answer::Complete;
+    x.response = SendState::Complete;
     Ok(())
 }

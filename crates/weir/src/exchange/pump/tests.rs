@@ -164,7 +164,7 @@ fn any_byte_that_the_sink_takes_is_progress() {
 
 /// Coding takes time that other exchanges of the worker wait for.
 #[test]
-fn one_turn_codes_a_bounded_piece_and_the_next_one_goes_on() {
+fn one_call_codes_a_bounded_piece_and_the_next_one_goes_on() {
     let buffers = Buffers::new();
     let mut cx = Context::from_waker(Waker::noop());
     let mut buffer = buffer_of(&body_of(BodyKind::Chunked, 100_000));
@@ -179,19 +179,19 @@ fn one_turn_codes_a_bounded_piece_and_the_next_one_goes_on() {
     let encoder = crate::policy::compress::Memory::default().encoder(&rules, ::compress::Coding::Gzip, None).unwrap();
     pump.code(Some(Box::new(Coder::new(encoder))));
     let (mut out, mut sink) = (Outgoing::default(), Takes { room: usize::MAX, fails: false });
-    let mut turns = Vec::new();
+    let mut rounds = Vec::new();
     loop {
         let before = pump.bytes;
         let mut progress = false;
         let poll = pump.poll(&mut cx, &buffers, (&mut Silent, &mut buffer, 0), (&mut sink, &mut out), &mut progress);
-        turns.push(pump.bytes - before);
+        rounds.push(pump.bytes - before);
         assert!(progress && !pump.waits_for_sink(&out));
         if poll.is_ready() {
             break;
         }
     }
-    let turn = TURN as u64;
-    assert_eq!(turns, [turn, turn, turn, 100_000 - 3 * turn]);
+    let queue_entry = BYTES_AT_ONCE as u64;
+    assert_eq!(rounds, [queue_entry, queue_entry, queue_entry, 100_000 - 3 * queue_entry]);
     assert!(pump.sent_bytes() < 100_000 && pump.has_read_all());
 }
 
@@ -212,20 +212,20 @@ impl AsyncRead for TinyChunks {
 
 /// Nor may anyone keep a worker with chunks that cost more than they carry.
 #[test]
-fn a_body_in_tiny_chunks_leaves_others_their_turn() {
+fn a_body_in_tiny_chunks_does_not_starve_others() {
     let buffers = Buffers::new();
     let mut cx = Context::from_waker(Waker::noop());
     let mut source = TinyChunks { bytes: 0 };
     let mut buffer = buffer_of(b"");
     let mut pump = Pump::new(BodyKind::Chunked, BodyKind::Chunked, None);
     let (mut out, mut sink) = (Outgoing::default(), Takes { room: usize::MAX, fails: false });
-    for turn in 1..10 {
+    for queue_entry in 1..10 {
         let before = pump.bytes;
         let mut progress = false;
         let poll = pump.poll(&mut cx, &buffers, (&mut source, &mut buffer, 0), (&mut sink, &mut out), &mut progress);
         assert!(poll.is_pending() && progress && !pump.waits_for_sink(&out));
         let taken = pump.bytes - before;
-        assert!((1..=u64::from(EVENTS) + LARGE as u64 / 6).contains(&taken), "turn {turn}: {taken} chunks");
+        assert!((1..=u64::from(EVENTS) + LARGE as u64 / 6).contains(&taken), "turn {queue_entry}: {taken} chunks");
         assert_eq!(pump.bytes, source.bytes);
     }
 }

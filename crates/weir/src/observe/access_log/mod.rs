@@ -149,12 +149,12 @@ impl AccessLog {
     }
 
     /// Writes out what was handed over and ends the thread; called after every [`Writer`] was flushed or dropped. False
-    /// when that took longer than `patience`, because the disk or the reader of a pipe does not take it.
-    pub fn close(&self, patience: Duration) -> bool {
+    /// when that took longer than `timeout`, because the disk or the reader of a pipe does not take it.
+    pub fn close(&self, timeout: Duration) -> bool {
         self.shared.close.store(true, Relaxed);
         let _ = self.to_thread.try_send(Message::Wake);
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        matches!(ended.recv_timeout(patience), Err(std::sync::mpsc::RecvTimeoutError::Disconnected))
+        matches!(ended.recv_timeout(timeout), Err(std::sync::mpsc::RecvTimeoutError::Disconnected))
     }
 }
 

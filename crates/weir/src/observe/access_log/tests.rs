@@ -15,7 +15,7 @@ use crate::error::{Error, Reason};
 use crate::exchange::ai;
 
 /// Long enough for any machine; nothing waits for it when things go well.
-const PATIENCE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(60);
 
 fn line() -> Line<'static> {
     Line {
@@ -76,7 +76,7 @@ fn counts(metrics: &Metrics) -> [u64; 4] {
 fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let start = std::time::Instant::now();
     while !condition() {
-        assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        assert!(start.elapsed() < DEADLINE, "{what}: not within {DEADLINE:?}");
         std::thread::yield_now();
     }
 }
@@ -296,7 +296,7 @@ fn a_call_of_a_model_is_a_group_of_fields() {
 }
 
 #[test]
-fn only_what_is_asked_for_is_logged() {
+fn only_what_is_configured_is_logged() {
     let dir = tempfile::tempdir().unwrap();
     let metrics = Metrics::new();
     let wants_of = |only: Option<LogOnly>, sample, requests: &[(u16, Option<u8>, u64)]| {
@@ -311,8 +311,8 @@ fn only_what_is_asked_for_is_logged() {
     let only =
         LogOnly { statuses: vec![(429, 429), (500, 599)], grpc: Default::default(), slower_ns: Some(1_000_000_000) };
     let requests = [(200, 0), (429, 0), (430, 0), (500, 0), (599, 0), (200, 999_999_999), (200, 1_000_000_000)];
-    let answers = wants(Some(only.clone()), 1.0, &requests);
-    assert_eq!(answers, [false, true, false, true, true, false, true]);
+    let responses = wants(Some(only.clone()), 1.0, &requests);
+    assert_eq!(responses, [false, true, false, true, true, false, true]);
     let statuses = LogOnly { slower_ns: None, ..only.clone() };
     assert_eq!(wants(Some(statuses), 1.0, &[(200, u64::MAX), (503, 0)]), [false, true]);
     let calls = LogOnly { statuses: Vec::new(), grpc: [2, 14].into_iter().collect(), slower_ns: None };
@@ -458,7 +458,7 @@ fn lines_of_all_workers_arrive_whole_and_in_order() {
             });
         }
     });
-    assert!(log.close(PATIENCE));
+    assert!(log.close(DEADLINE));
     assert_eq!(counts(&metrics), [4 * LINES, 0, 0, 0]);
     let mut next: HashMap<String, u64> = HashMap::new();
     for line in fs::read_to_string(&path).unwrap().lines() {
@@ -481,7 +481,7 @@ fn a_full_disk_is_counted_and_stops_nothing() {
         until("given up", || counts(&metrics)[2] == round);
     }
     drop(writer);
-    assert!(log.close(PATIENCE));
+    assert!(log.close(DEADLINE));
     assert_eq!(counts(&metrics), [0, 0, 10, 10]);
 }
 
@@ -512,7 +512,7 @@ fn a_reader_that_stands_still_costs_lines_and_never_blocks() {
         }
         String::from_utf8(text).unwrap()
     });
-    assert!(log.close(PATIENCE));
+    assert!(log.close(DEADLINE));
     std::io::Write::write_all(&mut fs::File::options().write(true).open(&path).unwrap(), b"END\n").unwrap();
     let text = reading.join().unwrap();
     let order: Vec<u64> = text
@@ -541,7 +541,7 @@ fn the_file_is_opened_again_for_rotation() {
     until("opened again", || path.exists());
     writer.line(&Line { path: b"/after", ..line() });
     drop(writer);
-    assert!(log.close(PATIENCE));
+    assert!(log.close(DEADLINE));
     assert!(fs::read_to_string(&rotated).unwrap().contains("/before"));
     let now = fs::read_to_string(&path).unwrap();
     assert!(now.contains("/after") && !now.contains("/before"));
@@ -560,7 +560,7 @@ fn a_file_that_cannot_be_opened_again_leaves_the_old_one_in_use() {
     until("failed", || counts(&metrics)[3] == 1);
     writer.line(&line());
     drop(writer);
-    assert!(log.close(PATIENCE));
+    assert!(log.close(DEADLINE));
     assert_eq!(counts(&metrics), [1, 0, 0, 1]);
     assert_eq!(fs::read_to_string(moved.join("access.log")).unwrap(), rendered(&line()));
 }
@@ -634,7 +634,7 @@ fn a_fifo_takes_lines_once_it_has_a_reader() {
 }
 
 #[test]
-fn the_sampled_share_is_the_one_asked_for() {
+fn the_sampled_share_is_the_configured_one() {
     let share = |share: f64| {
         let mut sample = Sample::new(share, 42);
         (0..100_000).filter(|_| sample.draw()).count()

@@ -47,7 +47,7 @@ impl AuthMetrics {
     }
 
     /// Whether a verdict was stored.
-    pub fn remembered(&self, is_hit: bool) {
+    pub fn verified(&self, is_hit: bool) {
         if is_hit { self.cells.hits.add(1) } else { self.cells.misses.add(1) }
     }
 
@@ -146,7 +146,7 @@ impl LimitMetrics {
     }
 
     /// The shared store responded after so many nanoseconds.
-    pub fn store_answered(&self, ns: u64) {
+    pub fn store_responded(&self, ns: u64) {
         self.cells.store_duration.observe(&histogram::OVERHEAD, ns);
     }
 
@@ -237,7 +237,7 @@ pub struct RedisMetrics {
 
 impl RedisMetrics {
     /// A call got a response, after this time.
-    pub fn answered(&self, after: Duration) {
+    pub fn responded(&self, after: Duration) {
         self.cells.duration.observe(&histogram::OVERHEAD, u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
     }
 

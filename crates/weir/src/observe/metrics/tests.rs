@@ -207,7 +207,7 @@ fn the_process_is_described() {
 }
 
 #[test]
-fn sources_are_asked_at_every_scrape_and_any_label_value_is_escaped() {
+fn sources_are_read_at_every_scrape_and_any_label_value_is_escaped() {
     let metrics = Metrics::new();
     let nasty = "a\"b\\c\nd{e=\"f\"} 1";
     metrics.add_source(Arc::new(move |out: &mut Exposition<'_>| {

@@ -183,19 +183,19 @@ pub enum End {
     /// It has not.
     Error,
     /// It disconnected before.
-    ClientGone,
+    ClientDisconnected,
 }
 
 impl End {
     /// Every end.
-    pub const ALL: [End; 3] = [End::Complete, End::Error, End::ClientGone];
+    pub const ALL: [End; 3] = [End::Complete, End::Error, End::ClientDisconnected];
 
     /// The name in metrics and the log.
     pub fn name(self) -> &'static str {
         match self {
             End::Complete => "complete",
             End::Error => "error",
-            End::ClientGone => "client_gone",
+            End::ClientDisconnected => "client_disconnected",
         }
     }
 }

@@ -128,13 +128,13 @@ impl AiState {
     /// Only those of `out`.
     pub fn collect_keys(&self, config: &Config, out: &mut Exposition<'_>) -> fmt::Result {
         let now = clock::now_ns();
-        out.gauge("weir_ai_keys", "Keys of a provider; those that it refused rest for a while", |s| {
+        out.gauge("weir_ai_keys", "Keys of a provider; those that it refused are not used for a while", |s| {
             let providers = config.providers.iter().zip(&self.keys).filter(|(_, keys)| !keys.is_empty());
             providers.into_iter().try_for_each(|(provider, keys)| {
-                let resting = keys.iter().filter(|key| key.is_out(now)).count();
+                let cooling = keys.iter().filter(|key| key.is_out(now)).count();
                 let name = ("provider", &*provider.name);
-                s.add(&[name, ("state", "ready")], (keys.len() - resting) as u64)?;
-                s.add(&[name, ("state", "resting")], resting as u64)
+                s.add(&[name, ("state", "ready")], (keys.len() - cooling) as u64)?;
+                s.add(&[name, ("state", "cooling_down")], cooling as u64)
             })
         })
     }

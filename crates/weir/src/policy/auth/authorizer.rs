@@ -228,7 +228,7 @@ impl Passed {
     }
 
     /// Whether the same may be said of a request that comes later. A field of the response is for one client, once.
-    pub fn may_be_remembered(&self) -> bool {
+    pub fn may_be_cached(&self) -> bool {
         self.changes.as_ref().is_none_or(|changes| changes.response.is_empty())
     }
 }

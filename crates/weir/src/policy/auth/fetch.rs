@@ -68,12 +68,12 @@ async fn get(url: &str, keys: &IssuerKeys, resolver: &Resolver) -> Result<Fetche
         .header(header::CONNECTION, "close")
         .body(Full::default())
         .map_err(|error| format!("{url}: {error}"))?;
-    let reply = client::send(request, &keys.tls, resolver, LARGEST).await?;
+    let response = client::send(request, &keys.tls, resolver, LARGEST).await?;
     // A redirect could lead to anybody's keys.
-    if reply.head.status != StatusCode::OK {
-        return Err(format!("{url}: status {}", reply.head.status.as_u16()));
+    if response.head.status != StatusCode::OK {
+        return Err(format!("{url}: status {}", response.head.status.as_u16()));
     }
-    Ok(Fetched { text: reply.body, max_age: max_age(&reply.head.headers) })
+    Ok(Fetched { text: response.body, max_age: max_age(&response.head.headers) })
 }
 
 fn max_age(fields: &header::HeaderMap) -> Option<Duration> {

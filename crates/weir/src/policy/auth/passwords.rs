@@ -13,7 +13,7 @@ const THREADS: usize = 2;
 struct Job {
     users: Arc<Htpasswd>,
     credentials: Credentials,
-    reply: oneshot::Sender<bool>,
+    response: oneshot::Sender<bool>,
 }
 
 /// Two threads and their queue.
@@ -31,8 +31,8 @@ impl Passwords {
                     let job = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok(job) = job else { return };
                     // A client that left in the meantime needs no result.
-                    if !job.reply.is_closed() {
-                        let _ = job.reply.send(job.users.verify(&job.credentials));
+                    if !job.response.is_closed() {
+                        let _ = job.response.send(job.users.verify(&job.credentials));
                     }
                 }
             };
@@ -44,8 +44,8 @@ impl Passwords {
 
     /// Whether a password is right; `None` when too many wait, or no thread runs.
     pub(super) async fn verify(&self, users: Arc<Htpasswd>, credentials: Credentials) -> Option<bool> {
-        let (reply, result) = oneshot::channel();
-        match self.0.try_send(Job { users, credentials, reply }) {
+        let (response, result) = oneshot::channel();
+        match self.0.try_send(Job { users, credentials, response }) {
             Ok(()) => result.await.ok(),
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => None,
         }

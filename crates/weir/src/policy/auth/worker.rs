@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use auth::basic::{Credentials, Remembered};
+use auth::basic::{Credentials, VerifiedPasswords};
 use auth::jwt::{Keys, Rejected, TokenCache};
 use auth::{Challenge, Identity, Refusal};
 
@@ -17,7 +17,7 @@ use crate::observe::{AuthMetrics, Shard};
 use crate::redis::Client;
 
 /// Passwords that one worker stores.
-const REMEMBERED: usize = 10_000;
+const CACHED: usize = 10_000;
 
 /// The authenticators of a configuration, for one worker.
 pub struct WorkerAuth {
@@ -31,7 +31,7 @@ struct One {
     metrics: AuthMetrics,
     tokens: RefCell<TokenCache>,
     /// None where passwords are not requested, or the system has no random bytes: then each is hashed.
-    passwords: RefCell<Option<Remembered>>,
+    passwords: RefCell<Option<VerifiedPasswords>>,
     verdicts: Verdicts,
 }
 
@@ -42,7 +42,7 @@ impl WorkerAuth {
             metrics: shard.auth(&one.spec.name),
             tokens: RefCell::default(),
             passwords: RefCell::new(match one.spec.method {
-                AuthMethod::Basic(_) => Remembered::new(REMEMBERED).ok(),
+                AuthMethod::Basic(_) => VerifiedPasswords::new(CACHED).ok(),
                 _ => None,
             }),
             verdicts: Verdicts::default(),
@@ -102,9 +102,9 @@ impl WorkerAuth {
     }
 
     /// Counts whether a verdict was stored.
-    pub fn count_remembered(&self, id: AuthId, is_hit: bool) {
+    pub fn count_cached(&self, id: AuthId, is_hit: bool) {
         if let Some(one) = self.list.get(id.0) {
-            one.metrics.remembered(is_hit);
+            one.metrics.verified(is_hit);
         }
     }
 
@@ -163,7 +163,7 @@ impl WorkerAuth {
                     self.keys_client.as_ref().ok_or(Refusal::Unavailable("there is no way to the key store"))?;
                 let is_hit = Cell::new(false);
                 let found = remote.find(client, digest, &is_hit).await;
-                own.metrics.remembered(is_hit.get());
+                own.metrics.verified(is_hit.get());
                 Ok(found?.admit(name, now as i64)?.clone())
             }
             (AuthMethod::Jwt(_), _) => {
@@ -175,9 +175,9 @@ impl WorkerAuth {
                 let credentials = Credentials::parse(head.authorization("basic")?.ok_or(Refusal::Missing)?)?;
                 let users = users.clone();
                 drop(material);
-                let is_remembered =
+                let is_cached =
                     own.passwords.borrow_mut().as_mut().is_some_and(|known| known.holds(&users, &credentials, now));
-                if !is_remembered {
+                if !is_cached {
                     let verified = self.shared.passwords().verify(users.clone(), credentials.clone()).await;
                     if !verified.ok_or(Refusal::Unavailable("too many passwords wait to be checked"))? {
                         return Err(Refusal::Invalid("name or password"));
@@ -207,7 +207,7 @@ impl WorkerAuth {
 
     /// Appends a challenge for each scheme that the route accepts (RFC 9110, section 11.6.1).
     pub fn write_challenges(&self, out: &mut Vec<u8>, route: &RouteAuth, refusal: &Refusal) {
-        let mut asked: Vec<Challenge> = Vec::new();
+        let mut requested: Vec<Challenge> = Vec::new();
         for id in route.alternatives.iter().flatten() {
             let Some(shared) = self.shared.get(id.0) else { continue };
             let (challenge, realm) = match &shared.spec.method {
@@ -220,10 +220,10 @@ impl WorkerAuth {
                 AuthMethod::Mtls(_) => (Challenge::Certificate, "weir"),
                 AuthMethod::Authorizer(_) => continue,
             };
-            if asked.contains(&challenge) {
+            if requested.contains(&challenge) {
                 continue;
             }
-            asked.push(challenge);
+            requested.push(challenge);
             if let Some(value) = refusal.challenge(challenge, realm) {
                 h1::encode::field(out, b"WWW-Authenticate", value.as_bytes());
             }
@@ -233,7 +233,7 @@ impl WorkerAuth {
 
 /// A route with one kind of bearer token takes any for it, so that a broken one is refused as such.
 fn form(route: &RouteAuth, own: Form) -> Form {
-    if route.tells_bearers_apart { own } else { Form::Any }
+    if route.separates_bearers { own } else { Form::Any }
 }
 
 /// Verifies a token; one whose key is unknown waits for the issuer's keys to be fetched again, where that may be done.

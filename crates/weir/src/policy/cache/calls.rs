@@ -16,7 +16,7 @@ use super::fill::{Budget, Fill, Reader};
 use super::flights::{Began, Joined};
 use super::key::{Key, KeyRef};
 use super::recording::{self, Mark};
-use super::rules::{Class, LifetimeSource, Terms};
+use super::rules::{Class, Freshness, LifetimeSource};
 use super::store::Slot;
 use super::wire::Stored;
 use super::{RouteCache, State};
@@ -97,7 +97,7 @@ impl CallLead {
             began,
             model: model.clone(),
             head: RefCell::default(),
-            last_ns: Cell::new(clock::turn_ns()),
+            last_ns: Cell::new(clock::loop_ns()),
             may_be_stored: Cell::new(false),
             has_failed: Cell::new(false),
             is_settled: Cell::new(false),
@@ -125,7 +125,7 @@ impl CallLead {
         let settings = self.cache.as_ref().map(|cache| &cache.cache.settings);
         let calls = settings.and_then(|settings| settings.calls());
         let ttl = calls.map_or(0, |calls| u64::try_from(calls.ttl.as_millis()).unwrap_or(u64::MAX));
-        let terms = Terms {
+        let freshness = Freshness {
             status,
             received_ms: clock::unix_ms(),
             initial_age_ms: 0,
@@ -147,10 +147,10 @@ impl CallLead {
         fields.extend_from_slice(lines);
         let filed = (self.key.clone(), None);
         let (edits, tags) = (Edits::default(), settings.map_or(&[][..], |settings| &settings.tags));
-        let head = Head::new((terms, Class::Post), (&fields[..], &[][..]), length, filed, self.began, &edits, tags);
+        let head = Head::new((freshness, Class::Post), (&fields[..], &[][..]), length, filed, self.began, &edits, tags);
         let head = Arc::new(head);
         *self.head.borrow_mut() = Some(head.clone());
-        self.last_ns.set(clock::turn_ns());
+        self.last_ns.set(clock::loop_ns());
         self.fill.begin(head);
     }
 
@@ -173,7 +173,7 @@ impl CallLead {
     }
 
     fn gap_ms(&self) -> u32 {
-        let now = clock::turn_ns();
+        let now = clock::loop_ns();
         let gap = now.saturating_sub(self.last_ns.replace(now));
         u32::try_from(gap / 1_000_000).unwrap_or(u32::MAX)
     }
@@ -225,7 +225,7 @@ impl CallLead {
         let entry = Entry::new(head, body);
         if self.store(cache, &entry) {
             cache.metrics.stored();
-            cache.remember(&self.key, &entry);
+            cache.l2_put(&self.key, &entry);
         }
         self.settle();
         self.fill.complete(entry);
@@ -255,10 +255,10 @@ impl CallLead {
         }
         if cache.cache.has_memory() {
             let memory = &state.memory;
-            memory.put(self.key.clone(), Slot::Answer(entry.clone()));
+            memory.put(self.key.clone(), Slot::Response(entry.clone()));
             // A purge that ran between the question and the line above looked through a store without it.
             if is_purged() {
-                memory.remove_answer(&self.key, entry);
+                memory.remove_response(&self.key, entry);
                 return false;
             }
             state.stores.fetch_add(1, Ordering::Release);
@@ -295,22 +295,22 @@ pub fn client_lines(head: &Head) -> &[u8] {
 impl RouteCache {
     /// What memory has for a call, if it may be used.
     pub fn find_call(&self, key: KeyRef<'_>) -> Option<Entry> {
-        let Some(Slot::Answer(entry)) = self.cache.state.memory.get(key) else { return None };
-        self.cache.terms(&entry).is_fresh(clock::unix_ms()).then_some(entry)
+        let Some(Slot::Response(entry)) = self.cache.state.memory.get(key) else { return None };
+        self.cache.freshness(&entry).is_fresh(clock::unix_ms()).then_some(entry)
     }
 
     /// What Redis has for a call, if it may be used. Anybody may have written it: what is not whole is not there.
-    pub async fn recall_call(&self, key: &[u8]) -> Option<Entry> {
+    pub async fn get_call(&self, key: &[u8]) -> Option<Entry> {
         let remote = self.remote.as_ref()?;
-        let Ok(stored) = tokio::time::timeout(remote.timeout(), self.recall(key)).await else {
+        let Ok(stored) = tokio::time::timeout(remote.timeout(), self.l2_get(key)).await else {
             self.metrics.store_error();
             return None;
         };
-        let Some(Stored::Answer(entry)) = stored else { return None };
+        let Some(Stored::Response(entry)) = stored else { return None };
         let length = recording::length_of(entry.body())?;
-        let is_sound = entry.head.terms.status == 200
+        let is_sound = entry.head.freshness.status == 200
             && entry.head.fields().0.starts_with(TAG)
             && entry.head.length.is_none_or(|known| known == length);
-        (is_sound && self.cache.terms(&entry).is_fresh(clock::unix_ms())).then_some(entry)
+        (is_sound && self.cache.freshness(&entry).is_fresh(clock::unix_ms())).then_some(entry)
     }
 }

@@ -11,7 +11,7 @@ use super::flights::Began;
 use super::key::Key;
 use super::lead::Filed;
 use super::lookup::Varies;
-use super::rules::{Class, Lines, StoredLines, Terms};
+use super::rules::{Class, Freshness, Lines, StoredLines};
 use crate::config::Edits;
 
 /// What is known of a response when its head is here; its body may still be on its way. All of a response is one piece of memory, and its text
@@ -19,7 +19,7 @@ use crate::config::Edits;
 #[derive(Debug)]
 pub struct Head {
     /// How long it may be used, and for what.
-    pub terms: Terms,
+    pub freshness: Freshness,
     /// Which requests it responds to.
     pub class: Class,
     /// Field lines as they are stored: the origin's, without those of one connection, framing and `Age`. Behind them the body, where it came
@@ -36,7 +36,7 @@ pub struct Head {
     /// What tells it apart from other responses of its URL, if something does.
     pub varies: Option<Arc<Varies>>,
     /// When the request for it was sent to the origin, in milliseconds since the Unix epoch.
-    pub asked_ms: u64,
+    pub requested_ms: u64,
     /// The generation of purges that was known when its fetch began.
     pub generation: u64,
     /// Tags to purge it by.
@@ -56,7 +56,7 @@ impl Head {
     /// The head of a response with these stored `fields`; it is put together once as clients get it. `body` is the whole body if it is here
     /// already ([`Entry::at_once`]), else nothing.
     pub fn new(
-        (terms, class): (Terms, Class),
+        (freshness, class): (Freshness, Class),
         (fields, body): (&[u8], &[u8]),
         length: Option<u64>,
         (key, varies): Filed,
@@ -70,7 +70,7 @@ impl Head {
         text.extend_from_slice(fields);
         text.extend_from_slice(body);
         Head {
-            terms,
+            freshness,
             class,
             text: text.into(),
             fields: fields.len(),
@@ -78,7 +78,7 @@ impl Head {
             length,
             key,
             varies,
-            asked_ms: began.at_ms,
+            requested_ms: began.at_ms,
             generation: began.generation,
             tags,
             body: OnceLock::new(),
@@ -156,7 +156,7 @@ impl Entry {
     /// The same response on other terms, with other fields; `filed` if it is under another key now.
     pub fn renewed(
         &self,
-        terms: Terms,
+        freshness: Freshness,
         fields: &[u8],
         filed: Option<Filed>,
         began: Began,
@@ -165,7 +165,8 @@ impl Entry {
     ) -> Self {
         let head = &self.head;
         let filed = filed.unwrap_or_else(|| (head.key.clone(), head.varies.clone()));
-        let renew = |body| Head::new((terms, head.class), (fields, body), head.length, filed, began, edits, tag_fields);
+        let renew =
+            |body| Head::new((freshness, head.class), (fields, body), head.length, filed, began, edits, tag_fields);
         let renewed = match head.body.get() {
             Some(shared) => Entry::new(Arc::new(renew(&[])), shared.clone()),
             None => Entry::at_once(renew(self.body())),
@@ -218,13 +219,13 @@ impl Entry {
 
     /// The terms on which it may be used, if its URL was not invalidated.
     #[inline]
-    pub fn terms(&self) -> Terms {
-        let mut terms = self.head.terms;
+    pub fn freshness(&self) -> Freshness {
+        let mut freshness = self.head.freshness;
         match self.head.purged_ms.load(Ordering::Relaxed) {
             0 => {}
-            purged => terms.expire(purged),
+            purged => freshness.expire(purged),
         }
-        terms
+        freshness
     }
 
     /// Calls it stale: it is used again only once the origin has confirmed it, or where a stale response is allowed.
@@ -236,8 +237,8 @@ impl Entry {
     /// Whether it replaces another one of its key: not where that was requested later, and is no older by its date. A fetch that took an hour is a clock
     /// that was wrong.
     pub fn replaces(&self, other: &Entry) -> bool {
-        let ahead_ms = other.head.asked_ms.saturating_sub(self.head.asked_ms);
-        !(1..3_600_000).contains(&ahead_ms) || other.head.terms.date_ms < self.head.terms.date_ms
+        let ahead_ms = other.head.requested_ms.saturating_sub(self.head.requested_ms);
+        !(1..3_600_000).contains(&ahead_ms) || other.head.freshness.date_ms < self.head.freshness.date_ms
     }
 
     /// Until then requests with credentials do not wait for one another to validate it.
@@ -313,7 +314,7 @@ pub(crate) mod tests {
 
     /// A head that is fresh for ten seconds from 0 on, with a body or before it.
     pub(crate) fn head(body: &str) -> Head {
-        let terms = Terms {
+        let freshness = Freshness {
             status: 200,
             received_ms: 0,
             initial_age_ms: 0,
@@ -332,7 +333,15 @@ pub(crate) mod tests {
         let filed: Filed = (Key::from(&b"key"[..]), None);
         let fields = b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\nCache-Tag: a, b\r\nX-Old: 1\r\n";
         let text = (&fields[..], body.as_bytes());
-        Head::new((terms, Class::Get), text, None, filed, Began::default(), &Edits::default(), &["cache-tag".into()])
+        Head::new(
+            (freshness, Class::Get),
+            text,
+            None,
+            filed,
+            Began::default(),
+            &Edits::default(),
+            &["cache-tag".into()],
+        )
     }
 
     /// The same as a whole response.
@@ -350,7 +359,7 @@ pub(crate) mod tests {
             remove: vec!["x-old".into(), "date".into()],
             ..Edits::default()
         };
-        let edited = plain.renewed(plain.head.terms, plain.head.fields().0, None, Began::default(), &edits, &[]);
+        let edited = plain.renewed(plain.head.freshness, plain.head.fields().0, None, Began::default(), &edits, &[]);
         assert_eq!(edited.head.lines(), b"Cache-Tag: a, b\r\nX-New: 2\r\n");
         assert!(edited.head.tags.is_empty());
     }
@@ -364,7 +373,8 @@ pub(crate) mod tests {
                 (entry.body(), &*entry.rest(1), entry.head.lines()),
                 (&b"0123"[..], &b"123"[..], with.head.lines())
             );
-            let renewed = entry.renewed(entry.head.terms, b"A: 1\r\n", None, Began::default(), &Edits::default(), &[]);
+            let renewed =
+                entry.renewed(entry.head.freshness, b"A: 1\r\n", None, Began::default(), &Edits::default(), &[]);
             assert_eq!(
                 (renewed.body(), &*renewed.rest(4), renewed.head.lines()),
                 (&b"0123"[..], &b""[..], &b"A: 1\r\n"[..])
@@ -380,9 +390,9 @@ pub(crate) mod tests {
     #[test]
     fn the_first_soft_purge_counts() {
         let entry = entry("");
-        assert!(entry.terms().is_fresh(5_000));
+        assert!(entry.freshness().is_fresh(5_000));
         entry.call_stale(4_000);
         entry.call_stale(4_500);
-        assert_eq!(entry.terms().staleness_ms(5_000), 1_000);
+        assert_eq!(entry.freshness().staleness_ms(5_000), 1_000);
     }
 }

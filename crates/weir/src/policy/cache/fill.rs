@@ -235,9 +235,9 @@ enum Phase {
     Open,
     Whole(Entry),
     Found(Entry),
-    StandsIn(Entry),
+    StaleOnError(Entry),
     Ended,
-    Apart {
+    NotShared {
         by_credentials: bool,
     },
     Broken(Option<Error>),
@@ -267,9 +267,9 @@ pub enum Progress {
     /// L2 of the cache had it.
     Found(Entry),
     /// It failed, and this stale response may replace it.
-    StandsIn(Entry),
+    StaleOnError(Entry),
     /// It cannot be shared.
-    Apart {
+    NotShared {
         /// Because the leader's request had credentials: one without them may get a response that can be.
         by_credentials: bool,
     },
@@ -448,8 +448,8 @@ impl Fill {
     }
 
     /// It failed before it began, and a stale response may replace it.
-    pub fn stand_in(&self, entry: Entry) {
-        self.settle(Phase::StandsIn(entry));
+    pub fn serve_stale(&self, entry: Entry) {
+        self.settle(Phase::StaleOnError(entry));
     }
 
     /// The body is whole and is not kept.
@@ -458,8 +458,8 @@ impl Fill {
     }
 
     /// The response cannot be shared.
-    pub fn apart(&self, by_credentials: bool) {
-        self.settle(Phase::Apart { by_credentials });
+    pub fn not_shared(&self, by_credentials: bool) {
+        self.settle(Phase::NotShared { by_credentials });
     }
 
     /// There is no response, or no end of it. `error` is what the leader's client is told.
@@ -486,7 +486,7 @@ impl Fill {
 }
 
 impl Audience for Fill {
-    fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_disconnect(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.poll_unread(cx)
     }
 }
@@ -524,8 +524,8 @@ impl Reader {
         let progress = match (&state.phase, &state.head) {
             (Phase::Whole(entry), _) => Progress::Whole(entry.clone()),
             (Phase::Found(entry), _) => Progress::Found(entry.clone()),
-            (Phase::StandsIn(entry), _) => Progress::StandsIn(entry.clone()),
-            (Phase::Apart { by_credentials }, _) => Progress::Apart { by_credentials: *by_credentials },
+            (Phase::StaleOnError(entry), _) => Progress::StaleOnError(entry.clone()),
+            (Phase::NotShared { by_credentials }, _) => Progress::NotShared { by_credentials: *by_credentials },
             (Phase::Broken(error), _) => Progress::Broken(*error),
             (Phase::Open | Phase::Ended, Some(head)) => Progress::Begun(head.clone()),
             (Phase::Open | Phase::Ended, None) => return self.wait(&mut state, cx),
@@ -559,7 +559,9 @@ impl Reader {
         }
         match state.phase {
             Phase::Ended => Poll::Ready(Piece::End),
-            Phase::Apart { .. } | Phase::Broken(_) | Phase::StandsIn(_) | Phase::Found(_) => Poll::Ready(Piece::Broken),
+            Phase::NotShared { .. } | Phase::Broken(_) | Phase::StaleOnError(_) | Phase::Found(_) => {
+                Poll::Ready(Piece::Broken)
+            }
             Phase::Open | Phase::Whole(_) => self.wait(state, cx),
         }
     }

@@ -72,19 +72,20 @@ impl Invalidated {
 
     /// Whether a response that was requested then must be validated.
     #[inline]
-    pub fn covers(&self, url: &[u8], asked_ms: u64) -> bool {
-        if asked_ms <= self.floor.load(Ordering::Acquire) {
+    pub fn covers(&self, url: &[u8], requested_ms: u64) -> bool {
+        if requested_ms <= self.floor.load(Ordering::Acquire) {
             return true;
         }
         let hash = self.hasher.hash_one(url);
-        asked_ms <= self.place(hash).load(Ordering::Acquire) && self.covers_exactly(hash, asked_ms)
+        requested_ms <= self.place(hash).load(Ordering::Acquire) && self.covers_exactly(hash, requested_ms)
     }
 
     #[cold]
-    fn covers_exactly(&self, hash: u64, asked_ms: u64) -> bool {
+    fn covers_exactly(&self, hash: u64, requested_ms: u64) -> bool {
         let urls = lock(&self.urls);
         // Again, now that nobody moves times there.
-        urls.get(&hash).is_some_and(|time_ms| asked_ms <= *time_ms) || asked_ms <= self.floor.load(Ordering::Acquire)
+        urls.get(&hash).is_some_and(|time_ms| requested_ms <= *time_ms)
+            || requested_ms <= self.floor.load(Ordering::Acquire)
     }
 }
 
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_asked_for_before_a_change_is_covered_and_what_comes_after_is_not() {
+    fn what_was_requested_before_a_change_is_covered_and_what_comes_after_is_not() {
         let table = Invalidated::default();
         assert!(!table.covers(b"http://a/", 5));
         table.note(b"http://a/", 10);

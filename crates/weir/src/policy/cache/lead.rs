@@ -10,7 +10,7 @@ use super::fill::{Fill, Reader};
 use super::flights::{Began, Joined};
 use super::key::Key;
 use super::lookup::{KeyScratch, Varies};
-use super::rules::{Asked, Class, Fwd, storable, update};
+use super::rules::{CacheRequest, Class, Fwd, storable, update};
 use super::store::{HitForMiss, Slot};
 use super::{Cache, State};
 use crate::error::{Error, Reason};
@@ -37,10 +37,10 @@ pub enum NotShared {
 
 impl NotShared {
     /// For a response to such a request that the rules do not let be stored.
-    pub fn uncacheable(asked: &Asked, status: u16) -> Self {
-        if asked.has_credentials() {
+    pub fn uncacheable(wanted: &CacheRequest, status: u16) -> Self {
+        if wanted.has_credentials() {
             NotShared::Credentials
-        } else if (400..=499).contains(&status) && !storable::supersedes(asked, status) {
+        } else if (400..=499).contains(&status) && !storable::supersedes(wanted, status) {
             NotShared::Refusal
         } else {
             NotShared::Uncacheable
@@ -61,13 +61,13 @@ pub struct Lead {
     /// What all variants of the response share, where that is not `key`.
     primary: Option<Key>,
     /// What was requested, where that is not `key`.
-    asked_for: Option<Key>,
+    requested: Option<Key>,
     /// Whether others find the fetch under the key that was requested.
     is_known: bool,
     /// Whether they find it under the variant that it turned out to be, too.
     is_known_as_variant: bool,
     /// What the request required of the cache.
-    pub asked: Asked,
+    pub wanted: CacheRequest,
     /// Why the cache has no response.
     pub fwd: Fwd,
     /// What is kept and must be confirmed by the origin, if there is something.
@@ -92,13 +92,13 @@ impl Lead {
     ///
     /// # Errors
     /// A reader of the fetch that is in progress.
-    pub fn join(cache: &Arc<Cache>, keys: &KeyScratch, asked: Asked, fwd: Fwd) -> Result<Box<Self>, Reader> {
+    pub fn join(cache: &Arc<Cache>, keys: &KeyScratch, wanted: CacheRequest, fwd: Fwd) -> Result<Box<Self>, Reader> {
         let (state, bounds) = (&cache.state, (cache.settings.max_body_bytes, &cache.state.budget));
         let now = state.now();
         match state.flights.join(keys.whole(), bounds, now, &state.invalidated) {
             Joined::Follow(reader) => Err(reader),
             Joined::Lead { fill, key, is_known } => {
-                let mut lead = Lead::new(cache, fill, now, key, keys, (asked, fwd));
+                let mut lead = Lead::new(cache, fill, now, key, keys, (wanted, fwd));
                 lead.is_known = is_known;
                 lead.fetches_whole = is_known;
                 Ok(lead)
@@ -107,9 +107,9 @@ impl Lead {
     }
 
     /// The leader of a fetch that nobody else may join.
-    pub fn alone(cache: &Arc<Cache>, keys: &KeyScratch, asked: Asked, fwd: Fwd) -> Box<Self> {
+    pub fn alone(cache: &Arc<Cache>, keys: &KeyScratch, wanted: CacheRequest, fwd: Fwd) -> Box<Self> {
         let fill = Fill::new(cache.settings.max_body_bytes, cache.state.budget.clone());
-        Lead::new(cache, fill, cache.state.now(), keys.whole().to_key(), keys, (asked, fwd))
+        Lead::new(cache, fill, cache.state.now(), keys.whole().to_key(), keys, (wanted, fwd))
     }
 
     fn new(
@@ -118,17 +118,17 @@ impl Lead {
         began: Began,
         key: Key,
         keys: &KeyScratch,
-        (asked, fwd): (Asked, Fwd),
+        (wanted, fwd): (CacheRequest, Fwd),
     ) -> Box<Self> {
         Box::new(Lead {
             cache: cache.clone(),
             fill,
             key,
             primary: keys.is_variant().then(|| keys.primary().into()),
-            asked_for: None,
+            requested: None,
             is_known: false,
             is_known_as_variant: false,
-            asked,
+            wanted,
             fwd,
             stored: None,
             beside: None,
@@ -161,8 +161,8 @@ impl Lead {
         self.sent_ms = clock::unix_ms();
         self.is_conditional = false;
         // To a POST a tag that matches means 412 (RFC 9110 section 13.1.2).
-        let stored = self.stored.as_ref().filter(|stored| stored.head.terms.has_validator);
-        let Some(stored) = stored.filter(|_| self.asked.class != Class::Post) else {
+        let stored = self.stored.as_ref().filter(|stored| stored.head.freshness.has_validator);
+        let Some(stored) = stored.filter(|_| self.wanted.class != Class::Post) else {
             return self.fetches_whole.then(Vec::new);
         };
         self.is_conditional = true;
@@ -191,7 +191,7 @@ impl Lead {
     pub fn file(&mut self, names: &[u8], keys: &mut KeyScratch, head: &RequestHead, buf: &[u8]) -> Filed {
         if names.is_empty() {
             if let Some(primary) = self.primary.take() {
-                self.asked_for = Some(std::mem::replace(&mut self.key, primary));
+                self.requested = Some(std::mem::replace(&mut self.key, primary));
             }
             return (self.key.clone(), None);
         }
@@ -211,7 +211,7 @@ impl Lead {
             let variant = keys.whole().to_key();
             self.is_known_as_variant =
                 self.is_known && state.flights.add(&variant, &self.fill, self.began, &state.invalidated);
-            self.asked_for = Some(std::mem::replace(&mut self.key, variant));
+            self.requested = Some(std::mem::replace(&mut self.key, variant));
             self.primary = Some(primary);
         }
         (self.key.clone(), Some(varies))
@@ -246,7 +246,7 @@ impl Lead {
     }
 
     /// L2 had it.
-    pub fn recalled(mut self, entry: Entry) {
+    pub fn l2_hit(mut self, entry: Entry) {
         self.store(&entry);
         self.settle();
         self.fill.found(entry);
@@ -257,8 +257,8 @@ impl Lead {
         self.primary.as_ref().unwrap_or(&self.key)
     }
 
-    fn asked_for(&self) -> &Key {
-        self.asked_for.as_ref().unwrap_or(&self.key)
+    fn requested(&self) -> &Key {
+        self.requested.as_ref().unwrap_or(&self.key)
     }
 
     /// The origin confirmed the stored response: it goes on as `entry`.
@@ -269,9 +269,9 @@ impl Lead {
     }
 
     /// There is no response; a stale one may replace it.
-    pub fn stand_in(mut self, entry: Entry) {
+    pub fn serve_stale(mut self, entry: Entry) {
         self.settle();
-        self.fill.stand_in(entry);
+        self.fill.serve_stale(entry);
     }
 
     /// Keeps a response, unless it was purged or replaced by a newer one since the origin was called. Returns whether it did, or would if there were a
@@ -284,15 +284,15 @@ impl Lead {
         if self.cache.has_memory() {
             let memory = &self.state().memory;
             let is_filed = memory.update(&entry.head.key, |slot| match slot {
-                Some(Slot::Answer(stored)) if !entry.replaces(&stored) => None,
-                _ => Some(Slot::Answer(entry.clone())),
+                Some(Slot::Response(stored)) if !entry.replaces(&stored) => None,
+                _ => Some(Slot::Response(entry.clone())),
             });
             if !is_filed {
                 return false;
             }
             // A purge that ran between the question and the response above looked through a store without it.
             if is_purged() {
-                memory.remove_answer(&entry.head.key, entry);
+                memory.remove_response(&entry.head.key, entry);
                 return false;
             }
             self.state().stores.fetch_add(1, Ordering::Release);
@@ -307,12 +307,12 @@ impl Lead {
 
     /// The response is for this client only, or cannot be stored: those who wait fetch for themselves. Where the next one will be no different,
     /// nothing waits for a while. After an error of the origin one of those who wait fetches again; if that fails too, so do all others.
-    pub fn apart(mut self, why: NotShared) {
+    pub fn not_shared(mut self, why: NotShared) {
         self.mark(why);
         self.settle();
         match why {
             NotShared::Error => self.fill.fail(Some(Reason::SharedFetchFailed.into())),
-            _ => self.fill.apart(why == NotShared::Credentials),
+            _ => self.fill.not_shared(why == NotShared::Credentials),
         }
     }
 
@@ -331,16 +331,16 @@ impl Lead {
             return;
         }
         let credentials_only = why == NotShared::Credentials;
-        let until_ns = clock::turn_ns() + for_ns;
+        let until_ns = clock::loop_ns() + for_ns;
         if let (Some(stored), true) = (&self.stored, credentials_only) {
             stored.separate_credentials(until_ns);
         }
         // A response that differs by nothing is filed beside the variants, which stay: the mark is for who requests this one.
-        let key = if self.primary.is_none() { self.asked_for() } else { &self.key };
+        let key = if self.primary.is_none() { self.requested() } else { &self.key };
         // What is stored is worth more than the mark.
         if self.stored.is_none() {
             self.state().memory.update(key, |slot| match slot {
-                Some(Slot::Answer(_) | Slot::Varies(_)) => None,
+                Some(Slot::Response(_) | Slot::Varies(_)) => None,
                 _ => Some(Slot::HitForMiss(HitForMiss { until_ns, credentials_only })),
             });
         }
@@ -356,7 +356,7 @@ impl Lead {
     fn settle(&mut self) {
         let flights = &self.cache.state.flights;
         if std::mem::take(&mut self.is_known) {
-            flights.leave(self.asked_for(), &self.fill);
+            flights.leave(self.requested(), &self.fill);
         }
         if std::mem::take(&mut self.is_known_as_variant) {
             flights.leave(&self.key, &self.fill);

@@ -5,7 +5,7 @@ use h1::{Known, RequestHead};
 use super::entry::Entry;
 use super::key::{Key, KeyRef, hash_of};
 use super::rules::key::{BodyDigest, Url, sized, url_of};
-use super::rules::{Asked, Class, LiveLines, vary};
+use super::rules::{CacheRequest, Class, LiveLines, vary};
 use super::store::{Memory, Slot};
 use super::{Cache, RouteCache};
 use crate::runtime::clock;
@@ -90,7 +90,7 @@ pub struct Varies {
 #[derive(Debug)]
 pub enum Found {
     /// A response; whether it may be used is another question.
-    Answer(Entry),
+    Response(Entry),
     /// Nothing, and requests like this do not wait for one another.
     HitForMiss,
     /// Nothing.
@@ -102,7 +102,7 @@ impl RouteCache {
     pub fn write_key(
         &self,
         scratch: &mut KeyScratch,
-        asked: &Asked,
+        wanted: &CacheRequest,
         (head, buf, query): (&RequestHead, &[u8], Option<&[u8]>),
         path: &[u8],
         (peer_is_trusted, scheme): (bool, &str),
@@ -111,7 +111,7 @@ impl RouteCache {
         let lines = LiveLines::new(&head.fields, buf);
         let url = url((head, buf, query), path, (peer_is_trusted, scheme));
         scratch.key.clear();
-        let class_at = self.policy.write_key(asked.class, &url, peer_is_trusted, lines, body, &mut scratch.key);
+        let class_at = self.policy.write_key(wanted.class, &url, peer_is_trusted, lines, body, &mut scratch.key);
         if self.policy.by_consumer {
             match consumer {
                 Some(consumer) => {
@@ -142,23 +142,23 @@ pub fn url<'a>(
 
 impl Cache {
     /// Looks a request up; afterwards `scratch` holds the key under which its response is, or would be.
-    pub fn look_up(&self, scratch: &mut KeyScratch, asked: &Asked, head: &RequestHead, buf: &[u8]) -> Found {
+    pub fn look_up(&self, scratch: &mut KeyScratch, wanted: &CacheRequest, head: &RequestHead, buf: &[u8]) -> Found {
         let memory = &self.state.memory;
-        scratch.set_class(asked.class);
-        if asked.class == Class::Head {
+        scratch.set_class(wanted.class);
+        if wanted.class == Class::Head {
             // RFC 9111 section 4: HEAD is served from responses to GET.
             scratch.set_class(Class::Get);
-            let found = find(memory, scratch, asked, head, buf);
-            if let Found::Answer(_) = found {
+            let found = find(memory, scratch, wanted, head, buf);
+            if let Found::Response(_) = found {
                 return found;
             }
             scratch.set_class(Class::Head);
         }
-        find(memory, scratch, asked, head, buf)
+        find(memory, scratch, wanted, head, buf)
     }
 }
 
-fn find(memory: &Memory, scratch: &mut KeyScratch, asked: &Asked, head: &RequestHead, buf: &[u8]) -> Found {
+fn find(memory: &Memory, scratch: &mut KeyScratch, wanted: &CacheRequest, head: &RequestHead, buf: &[u8]) -> Found {
     let slot = match memory.get(scratch.whole()) {
         Some(Slot::Varies(varies)) => {
             scratch.select(&varies, head, buf);
@@ -167,9 +167,9 @@ fn find(memory: &Memory, scratch: &mut KeyScratch, asked: &Asked, head: &Request
         slot => slot,
     };
     match slot {
-        Some(Slot::Answer(entry)) => Found::Answer(entry),
+        Some(Slot::Response(entry)) => Found::Response(entry),
         Some(Slot::HitForMiss(mark))
-            if clock::turn_ns() < mark.until_ns && (!mark.credentials_only || asked.has_credentials()) =>
+            if clock::loop_ns() < mark.until_ns && (!mark.credentials_only || wanted.has_credentials()) =>
         {
             Found::HitForMiss
         }

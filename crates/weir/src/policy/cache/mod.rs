@@ -52,7 +52,7 @@ use invalid::Invalidated;
 use purges::Purges;
 use remote::Remote;
 use rules::key::url_of;
-use rules::{Policy, Terms};
+use rules::{Freshness, Policy};
 use store::Memory;
 
 /// One cache of the configuration, as all workers share it.
@@ -104,12 +104,12 @@ impl Cache {
 
     /// The terms on which an entry may be used now.
     #[inline]
-    pub fn terms(&self, entry: &Entry) -> Terms {
-        let mut terms = entry.terms();
-        if self.state.invalidated.covers(url_of(&entry.head.key), entry.head.asked_ms) {
-            terms.invalidate();
+    pub fn freshness(&self, entry: &Entry) -> Freshness {
+        let mut freshness = entry.freshness();
+        if self.state.invalidated.covers(url_of(&entry.head.key), entry.head.requested_ms) {
+            freshness.invalidate();
         }
-        terms
+        freshness
     }
 
     /// Whether this process keeps responses itself.
@@ -158,7 +158,7 @@ pub struct RouteCache {
     /// How responses are compressed.
     pub compression: Option<Arc<Compression>>,
     /// What of the route decides about responses to calls of AI models; empty for other caches.
-    pub told_apart: Box<[u8]>,
+    pub matched_by: Box<[u8]>,
 }
 
 impl RouteCache {
@@ -173,27 +173,27 @@ impl RouteCache {
         let id = route.cache?.0;
         let cache = caches[id].clone();
         let limited_by = route.limits.iter().flat_map(|id| &config.limits[id.0].key);
-        let policy = Policy::new(&cache.settings, limited_by, &told_apart(route))
+        let policy = Policy::new(&cache.settings, limited_by, &matched_by(route))
             .with_request_id(&config.request_id)
             .with_path(config.server.path)
             .with_unseen(ForgedNames::new(&config.auth).with(&route.headers.request.templates));
         let metrics = shard.cache(&cache.settings.name);
         let (remote, edits) = (remotes[id].clone(), route.headers.response.clone());
         let compression = route.compress.clone();
-        let told_apart = match cache.settings.calls() {
+        let matched_by = match cache.settings.calls() {
             // What the route changes of requests and responses is in what is stored.
             Some(_) => {
-                format!("{:?} {} {:?}", route.matcher.host, told_apart(route), route.headers).into_bytes().into()
+                format!("{:?} {} {:?}", route.matcher.host, matched_by(route), route.headers).into_bytes().into()
             }
             None => Box::default(),
         };
-        Some(RouteCache { cache, policy, metrics, remote, edits, compression, told_apart })
+        Some(RouteCache { cache, policy, metrics, remote, edits, compression, matched_by })
     }
 }
 
 /// What beside host and path decides that a request belongs to a route: routes that share URLs must not share responses, and what a route with
 /// authentication stored is found by none without, after a reload either. The name of the route would not do: an inserted route renames others.
-fn told_apart(route: &Route) -> String {
+fn matched_by(route: &Route) -> String {
     let Matcher { listener, methods, headers, query, host: _, path: _ } = &route.matcher;
     let (mut methods, mut headers, mut query) = (methods.clone(), headers.clone(), query.clone());
     methods.sort();

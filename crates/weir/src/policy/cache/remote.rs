@@ -168,7 +168,7 @@ fn rand_word() -> u64 {
 
 impl RouteCache {
     /// Reads what Redis has for a key. A failure counts, and is otherwise nothing.
-    pub async fn recall(&self, key: &[u8]) -> Option<Stored> {
+    pub async fn l2_get(&self, key: &[u8]) -> Option<Stored> {
         let remote = self.remote.as_ref()?;
         let digest = remote.digest(key);
         let read = async {
@@ -180,7 +180,7 @@ impl RouteCache {
         };
         match read.await {
             Ok(value) => match wire::read(value?, key, &digest, &self.edits, &self.cache.settings.tags)? {
-                Stored::Answer(entry) => self.cache.state.purges.allows(entry).map(Stored::Answer),
+                Stored::Response(entry) => self.cache.state.purges.allows(entry).map(Stored::Response),
                 varies @ Stored::Varies(_) => Some(varies),
             },
             Err(_) => {
@@ -191,9 +191,9 @@ impl RouteCache {
     }
 
     /// Writes a response to Redis, behind the client's back.
-    pub fn remember(self: &Rc<Self>, primary: &[u8], entry: &Entry) {
+    pub fn l2_put(self: &Rc<Self>, primary: &[u8], entry: &Entry) {
         let Some(remote) = &self.remote else { return };
-        let lasts_ms = entry.head.terms.useless_at_ms(KEEP_MS).saturating_sub(clock::unix_ms());
+        let lasts_ms = entry.head.freshness.useless_at_ms(KEEP_MS).saturating_sub(clock::unix_ms());
         if lasts_ms == 0 {
             return;
         }
@@ -206,7 +206,7 @@ impl RouteCache {
         let writing = Writing(remote.writing.clone(), bytes);
         let expiry_ms = Duration::from_millis(lasts_ms).min(LONGEST).as_millis().to_string();
         let digest = remote.digest(&entry.head.key);
-        let mut values = vec![(remote.name_of(&digest), wire::answer(&digest, entry))];
+        let mut values = vec![(remote.name_of(&digest), wire::response(&digest, entry))];
         if let Some(varies) = &entry.head.varies {
             let digest = remote.digest(primary);
             values.push((remote.name_of(&digest), wire::varies(&digest, varies, entry)));

@@ -21,7 +21,7 @@ use crate::runtime::hash::Hashed;
 #[derive(Debug, Clone)]
 pub enum Slot {
     /// A response.
-    Answer(Entry),
+    Response(Entry),
     /// Responses that differ by request fields; each is filed under a key of its own.
     Varies(Arc<Varies>),
     /// The last response could not be kept: for a while requests do not wait for one another.
@@ -65,7 +65,7 @@ struct Weigh {
 impl Weighter<Key, Slot> for Weigh {
     fn weight(&self, key: &Key, slot: &Slot) -> u64 {
         let content = match slot {
-            Slot::Answer(entry) => entry.size(),
+            Slot::Response(entry) => entry.size(),
             Slot::Varies(varies) => size_of::<Varies>() + varies.names.len(),
             Slot::HitForMiss(_) => 0,
         };
@@ -161,8 +161,8 @@ impl Memory {
     }
 
     /// Forgets a response, unless another has taken its place.
-    pub fn remove_answer(&self, key: &Key, answer: &Entry) -> bool {
-        let is_same = |slot: &Slot| matches!(slot, Slot::Answer(entry) if entry.is(answer));
+    pub fn remove_response(&self, key: &Key, response: &Entry) -> bool {
+        let is_same = |slot: &Slot| matches!(slot, Slot::Response(entry) if entry.is(response));
         self.shards.remove_if(&KeyRef::from(key), is_same).is_some()
     }
 
@@ -170,7 +170,7 @@ impl Memory {
     pub fn purge(&self, now_ms: u64, chosen: impl Fn(&[u8], &Entry) -> Option<Purged>) -> u64 {
         let count = AtomicU64::new(0);
         self.shards.retain(|key, slot| {
-            let Slot::Answer(entry) = slot else { return true };
+            let Slot::Response(entry) = slot else { return true };
             let Some(purged) = chosen(key, entry) else { return true };
             count.fetch_add(1, Ordering::Relaxed);
             if purged == Purged::Soft {
@@ -184,7 +184,7 @@ impl Memory {
     /// Responses of one URL, at most so many. Looks at every entry, a few shards at a time: not for a worker.
     pub fn entries_of(&self, url: &[u8], most: usize) -> Vec<Entry> {
         let of_url = self.shards.iter().filter_map(|(key, slot)| match slot {
-            Slot::Answer(entry) if url_of(&key) == url => Some(entry),
+            Slot::Response(entry) if url_of(&key) == url => Some(entry),
             _ => None,
         });
         of_url.take(most).collect()

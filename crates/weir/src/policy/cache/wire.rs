@@ -20,7 +20,7 @@ use super::flights::Began;
 use super::key::Key;
 use super::lookup::Varies;
 use super::rules::key::sized;
-use super::rules::{Class, Terms, head};
+use super::rules::{Class, Freshness, head};
 use crate::config::Edits;
 
 const VERSION: u8 = 2;
@@ -29,18 +29,18 @@ const VERSION: u8 = 2;
 #[derive(Debug)]
 pub enum Stored {
     /// A response.
-    Answer(Entry),
+    Response(Entry),
     /// What the responses of the key differ by.
     Varies(Arc<Varies>),
 }
 
 /// A response as a value.
-pub fn answer(digest: &[u8; 32], entry: &Entry) -> Vec<u8> {
+pub fn response(digest: &[u8; 32], entry: &Entry) -> Vec<u8> {
     let head = &entry.head;
     let mut out = Vec::with_capacity(head.fields().0.len() + entry.body().len() + 200);
     begin(&mut out, b'A', digest, entry);
     out.push(head.class.byte());
-    out.extend_from_slice(&entry.terms().pack());
+    out.extend_from_slice(&entry.freshness().pack());
     out.extend_from_slice(&head.generation.to_be_bytes());
     out.extend_from_slice(&head.length.map_or(0, |length| length.saturating_add(1)).to_be_bytes());
     let (born, names) = head.varies.as_ref().map_or((0, &[][..]), |varies| (varies.born, &varies.names));
@@ -54,8 +54,8 @@ pub fn answer(digest: &[u8; 32], entry: &Entry) -> Vec<u8> {
 
 fn begin(out: &mut Vec<u8>, kind: u8, digest: &[u8; 32], entry: &Entry) {
     out.extend_from_slice(&[VERSION, kind]);
-    out.extend_from_slice(&entry.head.asked_ms.to_be_bytes());
-    out.extend_from_slice(&entry.head.terms.date_ms.to_be_bytes());
+    out.extend_from_slice(&entry.head.requested_ms.to_be_bytes());
+    out.extend_from_slice(&entry.head.freshness.date_ms.to_be_bytes());
     out.extend_from_slice(digest);
 }
 
@@ -89,7 +89,7 @@ pub fn read(value: Vec<u8>, key: &[u8], digest: &[u8; 32], edits: &Edits, tag_fi
         return None;
     }
     let class = Class::of_byte(*rest.split_off_first()?)?;
-    let terms = Terms::unpack(rest.split_off(..Terms::PACKED)?)?;
+    let freshness = Freshness::unpack(rest.split_off(..Freshness::PACKED)?)?;
     let generation = take_u64(&mut rest)?;
     let length = take_u64(&mut rest)?.checked_sub(1);
     let born = take_u64(&mut rest)?;
@@ -100,14 +100,14 @@ pub fn read(value: Vec<u8>, key: &[u8], digest: &[u8; 32], edits: &Edits, tag_fi
         return None;
     }
     // What is written out as it is must be a response, whoever wrote to the store.
-    if !(200..600).contains(&terms.status) || !head::is_sound(fields) {
+    if !(200..600).contains(&freshness.status) || !head::is_sound(fields) {
         return None;
     }
     let at = value.len() - rest.len();
     let began = Began { at_ms, generation, ..Began::default() };
-    let head = Head::new((terms, class), (fields, &[]), length, (Key::from(key), varies), began, edits, tag_fields);
+    let head = Head::new((freshness, class), (fields, &[]), length, (Key::from(key), varies), began, edits, tag_fields);
     // The body stays where it is.
-    Some(Stored::Answer(Entry::new(Arc::new(head), Bytes::from(value).slice(at..))))
+    Some(Stored::Response(Entry::new(Arc::new(head), Bytes::from(value).slice(at..))))
 }
 
 fn take_sized<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {

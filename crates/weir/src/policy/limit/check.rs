@@ -10,14 +10,14 @@ use super::key::{KeyBytes, query_parameter};
 use super::memory::{Memory, Receipt};
 use super::remote::Held;
 use super::worker::{Charged, RouteLimits, WorkerLimit, WorkerLimits};
-use super::{Ask, Decision, Key, Now, StoreFailed};
+use super::{Decision, Key, LimitCheck, Now, StoreFailed};
 use crate::config::ClientAddress;
 use crate::config::{LimitCost, LimitKey, MissingKey};
 use crate::error::{Error, Reason};
 use crate::runtime::clock;
 
 /// What limits look at.
-pub struct Asked<'a> {
+pub struct LimitInput<'a> {
     /// The request's head.
     pub head: &'a RequestHead,
     /// What it was parsed from.
@@ -53,7 +53,7 @@ pub enum Stage {
 pub struct Work {
     key: KeyBytes,
     /// The checks of this request, in the order of the route's limits.
-    pub(super) asks: Vec<Ask>,
+    pub(super) checks: Vec<LimitCheck>,
     /// How many of them are of limits in memory; they come first.
     local: usize,
     /// How each of those was charged.
@@ -70,7 +70,7 @@ pub enum Verdict {
     /// Every limit allows it and has charged it.
     Allowed,
     /// This limit refuses it; none has charged it.
-    Refused(Ask),
+    Refused(LimitCheck),
     /// This limit wants a key that the request does not have; none has charged it.
     MissingKey(usize),
 }
@@ -114,17 +114,17 @@ impl Work {
     /// Appends what a client is told of the limits that allowed its request.
     #[inline]
     pub fn write_fields(&self, out: &mut Vec<u8>, limits: &WorkerLimits, route: &RouteLimits) {
-        fields::write_allowed(out, limits, route, &self.asks);
+        fields::write_allowed(out, limits, route, &self.checks);
     }
 
     /// The limit of requests that is nearest to its end, of those that show themselves.
     pub fn tightest(&self, limits: &WorkerLimits) -> Option<Decision> {
-        let shown = self.asks.iter().filter(|ask| {
+        let shown = self.checks.iter().filter(|check| {
             let headers =
-                limits.get(ask.limit).filter(|limit| limit.limit.spec.enforce).map(|limit| limit.limit.spec.headers);
-            ask.decision.is_counted() && headers.is_some_and(|shown| shown.ietf || shown.legacy)
+                limits.get(check.limit).filter(|limit| limit.limit.spec.enforce).map(|limit| limit.limit.spec.headers);
+            check.decision.is_counted() && headers.is_some_and(|shown| shown.ietf || shown.legacy)
         });
-        shown.map(|ask| ask.decision).min_by_key(|decision| decision.remaining)
+        shown.map(|check| check.decision).min_by_key(|decision| decision.remaining)
     }
 
     /// Index of the limit that is not enforced and would have refused the request.
@@ -149,31 +149,31 @@ pub async fn check(
     limits: &WorkerLimits,
     route: &RouteLimits,
     stage: Stage,
-    asked: &Asked<'_>,
+    input: &LimitInput<'_>,
 ) -> Result<Verdict, Error> {
-    let mut verdict = check_local(work, limits, route, stage, asked);
+    let mut verdict = check_local(work, limits, route, stage, input);
     if stage == Stage::Early && verdict == Verdict::Allowed {
         return Ok(verdict);
     }
-    if verdict == Verdict::Allowed && work.local < work.asks.len() {
+    if verdict == Verdict::Allowed && work.local < work.checks.len() {
         verdict = check_remote(work, limits).await?;
     }
-    count(work, limits, verdict, asked);
+    count(work, limits, verdict, input);
     Ok(verdict)
 }
 
 /// Checks the limits in a shared store, once those in memory allow.
 async fn check_remote(work: &mut Work, limits: &WorkerLimits) -> Result<Verdict, Error> {
-    let asks = &mut work.asks[work.local..];
+    let checks = &mut work.checks[work.local..];
     let result = match &limits.remote {
-        Some(store) => store.ask(limits, asks, &mut work.held).await,
+        Some(store) => store.check(limits, checks, &mut work.held).await,
         // The configuration was checked: there is a Redis where a limit names it.
         None => Err(StoreFailed),
     };
-    let refused = asks.iter().find(|ask| !ask.decision.allowed && limits.enforces(ask.limit)).copied();
+    let refused = checks.iter().find(|check| !check.decision.allowed && limits.enforces(check.limit)).copied();
     let verdict = match (result, refused) {
         (Ok(()), None) => return Ok(Verdict::Allowed),
-        (Ok(()), Some(ask)) => Ok(Verdict::Refused(ask)),
+        (Ok(()), Some(check)) => Ok(Verdict::Refused(check)),
         (Err(StoreFailed), _) => Err(Reason::LimitStore.into()),
     };
     take_back(work, limits);
@@ -186,12 +186,12 @@ fn check_local(
     limits: &WorkerLimits,
     route: &RouteLimits,
     stage: Stage,
-    asked: &Asked<'_>,
+    input: &LimitInput<'_>,
 ) -> Verdict {
     // The time of the event loop: it has not come any further with this request.
-    let now = limits.shared.at(clock::turn_ns());
+    let now = limits.shared.at(clock::loop_ns());
     if matches!(stage, Stage::All | Stage::Early) {
-        work.asks.clear();
+        work.checks.clear();
         work.charged.clear();
         work.local = 0;
     }
@@ -202,10 +202,10 @@ fn check_local(
         if stage == Stage::Refused && spec.needs_identity() {
             continue;
         }
-        if route.has_tiers && !spec.tiers.include(asked.identity.and_then(|who| who.tier.as_deref())) {
+        if route.has_tiers && !spec.tiers.include(input.identity.and_then(|who| who.tier.as_deref())) {
             continue;
         }
-        match write_key(&mut work.key, &spec.key, &spec.missing_key, asked) {
+        match write_key(&mut work.key, &spec.key, &spec.missing_key, input) {
             Keyed::Whole => {}
             Keyed::Skip => continue,
             Keyed::Refuse if !spec.enforce => {
@@ -219,7 +219,7 @@ fn check_local(
             }
         }
         let key = limits.shared.key(&limit.limit, &work.key);
-        work.asks.push(Ask { limit: index, key, cost: cost(limit, asked), decision: Decision::default() });
+        work.checks.push(LimitCheck { limit: index, key, cost: cost(limit, input), decision: Decision::default() });
         if place < route.local {
             work.local += 1;
         }
@@ -231,24 +231,24 @@ fn check_local(
 fn charge_all(work: &mut Work, limits: &WorkerLimits, now: Now) -> Verdict {
     // Most refusals are seen here, before anything is written.
     let done = work.charged.len();
-    if work.asks.len() > 1 {
+    if work.checks.len() > 1 {
         for at in done..work.local {
-            let ask = &mut work.asks[at];
-            let Some(limit) = limits.get(ask.limit) else { continue };
-            ask.decision = limit.peek(ask.key, ask.cost, now);
-            if !ask.decision.allowed && limit.limit.spec.enforce {
-                let refused = Verdict::Refused(*ask);
+            let check = &mut work.checks[at];
+            let Some(limit) = limits.get(check.limit) else { continue };
+            check.decision = limit.peek(check.key, check.cost, now);
+            if !check.decision.allowed && limit.limit.spec.enforce {
+                let refused = Verdict::Refused(*check);
                 take_back(work, limits);
                 return refused;
             }
         }
     }
-    for ask in &mut work.asks[done..work.local] {
-        let Some(limit) = limits.get(ask.limit) else { continue };
-        let (decision, how) = limit.charge(ask.key, ask.cost, now, &mut work.held);
-        ask.decision = decision;
+    for check in &mut work.checks[done..work.local] {
+        let Some(limit) = limits.get(check.limit) else { continue };
+        let (decision, how) = limit.charge(check.key, check.cost, now, &mut work.held);
+        check.decision = decision;
         if !decision.allowed && limit.limit.spec.enforce {
-            let refused = Verdict::Refused(*ask);
+            let refused = Verdict::Refused(*check);
             take_back(work, limits);
             return refused;
         }
@@ -266,32 +266,32 @@ fn take_back(work: &mut Work, limits: &WorkerLimits) {
         return;
     }
     let now = limits.shared.now();
-    for (ask, how) in work.asks.iter().zip(work.charged.drain(..)) {
-        if let Some(limit) = limits.get(ask.limit) {
-            limit.take_back(ask.key, ask.cost, how, now);
+    for (check, how) in work.checks.iter().zip(work.charged.drain(..)) {
+        if let Some(limit) = limits.get(check.limit) {
+            limit.take_back(check.key, check.cost, how, now);
         }
     }
     work.held.clear();
 }
 
-fn count(work: &mut Work, limits: &WorkerLimits, verdict: Verdict, asked: &Asked<'_>) {
+fn count(work: &mut Work, limits: &WorkerLimits, verdict: Verdict, input: &LimitInput<'_>) {
     match verdict {
         Verdict::Allowed => {
-            for ask in &work.asks {
-                let Some(limit) = limits.get(ask.limit) else { continue };
-                if ask.decision.allowed {
+            for check in &work.checks {
+                let Some(limit) = limits.get(check.limit) else { continue };
+                if check.decision.allowed {
                     limit.metrics.allowed();
                 } else {
                     limit.metrics.would_refuse();
-                    work.would_refuse.get_or_insert(ask.limit);
+                    work.would_refuse.get_or_insert(check.limit);
                 }
             }
         }
-        Verdict::Refused(Ask { limit, key, .. }) => {
+        Verdict::Refused(LimitCheck { limit, key, .. }) => {
             if let Some(limit) = limits.get(limit) {
                 limit.metrics.dropped();
                 let spec = &limit.limit.spec;
-                limits.note_refused(&spec.name, key, &spec.key, asked);
+                limits.note_refused(&spec.name, key, &spec.key, input);
             }
         }
         Verdict::MissingKey(limit) => {
@@ -315,16 +315,16 @@ pub(super) fn write_key(
     bytes: &mut KeyBytes,
     parts: &[LimitKey],
     missing_key: &MissingKey,
-    asked: &Asked<'_>,
+    input: &LimitInput<'_>,
 ) -> Keyed {
     bytes.clear();
     for part in parts {
         let is_there = match part {
             LimitKey::ClientIp => {
-                bytes.address(asked.client);
+                bytes.address(input.client);
                 true
             }
-            LimitKey::Header(name) => match only_field(asked, name.as_bytes()) {
+            LimitKey::Header(name) => match only_field(input, name.as_bytes()) {
                 Some(value) => {
                     bytes.value(value);
                     true
@@ -332,7 +332,7 @@ pub(super) fn write_key(
                 None => false,
             },
             LimitKey::Query(name) => {
-                let query = asked.head.query.map_or(&b""[..], |query| query.of_buf(asked.buf));
+                let query = input.head.query.map_or(&b""[..], |query| query.of_buf(input.buf));
                 match query_parameter(query, name.as_bytes()) {
                     Some(value) => {
                         bytes.query_value(value);
@@ -346,8 +346,8 @@ pub(super) fn write_key(
             | LimitKey::Team
             | LimitKey::Tier
             | LimitKey::Claim(_)
-            | LimitKey::Meta(_) => asked.identity.is_some_and(|who| write_identity(bytes, part, who)),
-            LimitKey::Model => match asked.model {
+            | LimitKey::Meta(_) => input.identity.is_some_and(|who| write_identity(bytes, part, who)),
+            LimitKey::Model => match input.model {
                 Some(model) => {
                     bytes.value(model.as_bytes());
                     true
@@ -355,7 +355,7 @@ pub(super) fn write_key(
                 None => false,
             },
             LimitKey::Route => {
-                bytes.value(asked.route.as_bytes());
+                bytes.value(input.route.as_bytes());
                 true
             }
             LimitKey::Global => true,
@@ -394,20 +394,20 @@ pub fn identity_value<'w>(part: &LimitKey, who: &'w Identity) -> Option<Cow<'w, 
 
 /// The one value of a field that is not empty. A field that comes twice is as good as none: which of them the upstream reads is not
 /// known, and whoever could choose would be counted anew with each request.
-fn only_field<'a>(asked: &Asked<'a>, name: &[u8]) -> Option<&'a [u8]> {
-    let mut values = asked.head.fields.iter().filter(|field| field.name.of_buf(asked.buf).eq_ignore_ascii_case(name));
-    let value = values.next()?.value.of_buf(asked.buf);
+fn only_field<'a>(input: &LimitInput<'a>, name: &[u8]) -> Option<&'a [u8]> {
+    let mut values = input.head.fields.iter().filter(|field| field.name.of_buf(input.buf).eq_ignore_ascii_case(name));
+    let value = values.next()?.value.of_buf(input.buf);
     (values.next().is_none() && !value.is_empty()).then_some(value)
 }
 
 /// What the request takes. Only a trusted peer may say; what it says wrong is 1.
 #[inline]
-fn cost(limit: &WorkerLimit, asked: &Asked<'_>) -> u64 {
+fn cost(limit: &WorkerLimit, input: &LimitInput<'_>) -> u64 {
     match &limit.limit.spec.cost {
         LimitCost::Fixed(cost) => *cost,
-        LimitCost::Header(_) if !asked.peer_is_trusted => 1,
+        LimitCost::Header(_) if !input.peer_is_trusted => 1,
         LimitCost::Header(name) => {
-            let text = only_field(asked, name.as_bytes()).and_then(|value| std::str::from_utf8(value).ok());
+            let text = only_field(input, name.as_bytes()).and_then(|value| std::str::from_utf8(value).ok());
             text.and_then(count_of).unwrap_or(1).max(1)
         }
     }

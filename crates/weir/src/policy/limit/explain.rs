@@ -58,7 +58,7 @@ impl Question {
 impl Question {
     /// Whether it is about this limit; the name in the file stands for all of its windows.
     pub(super) fn names(&self, name: &str, group: &str) -> bool {
-        self.limit.as_ref().is_none_or(|asked| [name, group].contains(&asked.as_str()))
+        self.limit.as_ref().is_none_or(|input| [name, group].contains(&input.as_str()))
     }
 }
 
@@ -70,7 +70,7 @@ impl Limits {
     pub fn explain(&self, question: &Question) -> Result<Value, BadQuestion> {
         let now = self.now();
         let mut list = Vec::new();
-        for limit in self.asked(question)? {
+        for limit in self.input(question)? {
             let mut entry = describe(limit);
             match self.key_of(limit, &question.key) {
                 Ok(Some(key)) => {
@@ -97,7 +97,7 @@ impl Limits {
         let now = self.now();
         let mut names = Vec::new();
         let mut fitting = 0;
-        for limit in self.asked(question)? {
+        for limit in self.input(question)? {
             match self.key_of(limit, &question.key) {
                 Ok(Some(key)) => {
                     fitting += 1;
@@ -152,7 +152,7 @@ impl Limits {
         sums
     }
 
-    fn asked<'a>(&'a self, question: &'a Question) -> Result<impl Iterator<Item = &'a Limit>, BadQuestion> {
+    fn input<'a>(&'a self, question: &'a Question) -> Result<impl Iterator<Item = &'a Limit>, BadQuestion> {
         let fits = |limit: &Limit| question.names(&limit.spec.name, &limit.spec.group);
         let is_known = self.iter().any(|(_, limit)| fits(limit)) || self.has_budget(question);
         if let (Some(name), false) = (&question.limit, is_known) {

@@ -5,7 +5,7 @@ use h1::encode;
 
 use super::refusal::{PROBLEM, begin_problem};
 use super::worker::{RouteLimits, WorkerLimits};
-use super::{Algorithm, Ask, Decision, Limit};
+use super::{Algorithm, Decision, Limit, LimitCheck};
 use crate::config::LimitHeaders;
 
 /// Parts of fields that are the same for every request.
@@ -98,14 +98,14 @@ pub(super) fn write_left(out: &mut Vec<u8>, decision: &Decision) {
 
 /// Appends the fields of a response to a request that every limit allowed.
 #[inline]
-pub(super) fn write_allowed(out: &mut Vec<u8>, limits: &WorkerLimits, route: &RouteLimits, asks: &[Ask]) {
+pub(super) fn write_allowed(out: &mut Vec<u8>, limits: &WorkerLimits, route: &RouteLimits, checks: &[LimitCheck]) {
     let shown = || {
-        let counted = asks.iter().filter(|ask| ask.decision.is_counted());
-        counted.filter_map(|ask| Some((&limits.get(ask.limit)?.texts, &ask.decision)))
+        let counted = checks.iter().filter(|check| check.decision.is_counted());
+        counted.filter_map(|check| Some((&limits.get(check.limit)?.texts, &check.decision)))
     };
     if !route.policy.is_empty() {
         if route.has_tiers {
-            write_policy(out, limits, asks);
+            write_policy(out, limits, checks);
         } else {
             out.extend_from_slice(&route.policy);
         }
@@ -128,8 +128,8 @@ pub(super) fn write_allowed(out: &mut Vec<u8>, limits: &WorkerLimits, route: &Ro
 }
 
 /// `RateLimit-Policy` of the limits that hold for this sender.
-fn write_policy(out: &mut Vec<u8>, limits: &WorkerLimits, asks: &[Ask]) {
-    let policies = asks.iter().filter_map(|ask| Some(&limits.get(ask.limit)?.texts.policy));
+fn write_policy(out: &mut Vec<u8>, limits: &WorkerLimits, checks: &[LimitCheck]) {
+    let policies = checks.iter().filter_map(|check| Some(&limits.get(check.limit)?.texts.policy));
     let mut begun = false;
     for policy in policies.filter(|policy| !policy.is_empty()) {
         out.extend_from_slice(if begun { b", " } else { b"RateLimit-Policy: " });

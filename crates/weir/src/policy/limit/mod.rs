@@ -4,7 +4,7 @@
 //!
 //! - [`Limits`] belongs to a configuration and is made once for all workers; a limit that did not change takes its counts over from
 //!   the configuration before. Each [`Limit`] has an [`Algorithm`] with its numbers and a [`Memory`] with its counts.
-//! - A request makes one [`Ask`] of each limit of its route: whose count ([`Key`]), and how much ([`Ask::cost`]).
+//! - A request makes one [`LimitCheck`] of each limit of its route: whose count ([`Key`]), and how much ([`LimitCheck::cost`]).
 //! - A store responds to each with a [`Decision`]. Header fields and refusals are made of decisions alone; they do not care who counted.
 //!
 //! # All or nothing
@@ -21,7 +21,7 @@
 //!
 //! Limits with `store: redis` are checked after those in memory, all of a request in one call ([`Remote::ask`]), and only if memory allows:
 //!
-//! - It fills in every [`Ask::decision`]. If any of them refuses, none is charged: neither in the store nor in what replaces it. Then
+//! - It fills in every [`LimitCheck::decision`]. If any of them refuses, none is charged: neither in the store nor in what replaces it. Then
 //!   limits in memory get back what they took.
 //! - While the store cannot be reached, each limit's `on_store_failure` decides. `local` charges [`Limit::memory`], which for such a
 //!   limit counts with the numbers divided by `replicas` and stands by empty otherwise. `open` is [`Decision::unlimited`]. `closed`
@@ -44,7 +44,7 @@ mod shared;
 mod worker;
 
 pub use ::limiter::{Algorithm, Decision, Now};
-pub use check::{Asked, Permit, Stage, Verdict, Work, check, identity_value};
+pub use check::{LimitInput, Permit, Stage, Verdict, Work, check, identity_value};
 pub use explain::{BadQuestion, Question};
 pub use key::{Key, KeyBytes, KeySecret};
 pub use memory::{Memory, Receipt};
@@ -55,7 +55,7 @@ pub use worker::{RouteLimits, WorkerLimit, WorkerLimits};
 
 /// What a request requires of one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ask {
+pub struct LimitCheck {
     /// Index of the limit in the configuration, as [`LimitId`](crate::config::LimitId).
     pub limit: usize,
     /// Whose count.

@@ -3,9 +3,9 @@
 use h1::encode;
 
 use super::worker::{WorkerLimit, WorkerLimits};
-use super::{Ask, Verdict};
+use super::{LimitCheck, Verdict};
 use crate::config::MissingKey;
-use crate::http::reply::{self, Framing};
+use crate::http::response::{self, Framing};
 
 /// Problem type of draft-ietf-httpapi-ratelimit-headers.
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
@@ -17,28 +17,28 @@ pub(super) const PROBLEM: &str = "application/problem+json";
 pub struct Refusal<'a> {
     limit: &'a WorkerLimit,
     /// `None` when it is about a key that is not there.
-    ask: Option<Ask>,
+    check: Option<LimitCheck>,
 }
 
 impl<'a> Refusal<'a> {
     /// The refusal that a verdict is; `None` when it allows.
     pub fn of(verdict: Verdict, limits: &'a WorkerLimits) -> Option<Self> {
-        let (index, ask) = match verdict {
+        let (index, check) = match verdict {
             Verdict::Allowed => return None,
-            Verdict::Refused(ask) => (ask.limit, Some(ask)),
+            Verdict::Refused(check) => (check.limit, Some(check)),
             Verdict::MissingKey(index) => (index, None),
         };
-        Some(Refusal { limit: limits.get(index)?, ask })
+        Some(Refusal { limit: limits.get(index)?, check })
     }
 
     /// Whether a quota is used up, not a key missing.
     pub fn is_exceeded(&self) -> bool {
-        self.ask.is_some()
+        self.check.is_some()
     }
 
     fn status_and_body(&self) -> (u16, Option<&str>) {
         let spec = &self.limit.limit.spec;
-        match (&self.ask, &spec.missing_key) {
+        match (&self.check, &spec.missing_key) {
             (None, MissingKey::Refuse { status, body }) => (*status, body.as_deref()),
             (None, _) => (400, None),
             (Some(_), _) => (spec.refusal_status, spec.refusal_body.as_deref()),
@@ -47,7 +47,7 @@ impl<'a> Refusal<'a> {
 
     /// Seconds after which the same request would pass; `None` when it is about a key that is not there.
     pub fn retry_after(&self) -> Option<u64> {
-        self.ask.map(|ask| ask.decision.retry_after())
+        self.check.map(|check| check.decision.retry_after())
     }
 
     /// Name of the limit.
@@ -67,9 +67,9 @@ impl<'a> Refusal<'a> {
 
     /// Status of the refusal, for forms of their own. Its fields are appended to `lines`.
     pub fn begin(&self, lines: &mut Vec<u8>) -> u16 {
-        if let Some(ask) = &self.ask {
-            encode::number(lines, b"Retry-After", ask.decision.retry_after());
-            self.limit.texts.write_refusal(lines, &ask.decision);
+        if let Some(check) = &self.check {
+            encode::number(lines, b"Retry-After", check.decision.retry_after());
+            self.limit.texts.write_refusal(lines, &check.decision);
         }
         self.status_and_body().0
     }
@@ -85,20 +85,20 @@ impl<'a> Refusal<'a> {
     ) -> u16 {
         let (status, own_body) = self.status_and_body();
         self.begin(lines);
-        match (own_body, &self.ask) {
-            (Some(own), _) => reply::write(out, status, "text/plain; charset=utf-8", lines, own.as_bytes(), framing),
+        match (own_body, &self.check) {
+            (Some(own), _) => response::write(out, status, "text/plain; charset=utf-8", lines, own.as_bytes(), framing),
             // What most refusals are: all but the id and the numbers is put together when the configuration is loaded.
             (None, Some(_)) => {
                 let texts = &self.limit.texts;
                 let body = [&texts.problem, request_id, END];
-                reply::write_behind(out, &texts.problem_head, lines, &body, framing);
+                response::write_behind(out, &texts.problem_head, lines, &body, framing);
             }
             (None, None) => {
                 body.clear();
                 begin_problem(body, status, &self.limit.limit.spec.name, false);
                 body.extend_from_slice(request_id);
                 body.extend_from_slice(END);
-                reply::write(out, status, PROBLEM, lines, body, framing);
+                response::write(out, status, PROBLEM, lines, body, framing);
             }
         }
         status

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use sha2::{Digest, Sha256};
 
 use super::budget::Budgets;
-use super::check::{Asked, write_key};
+use super::check::{LimitInput, write_key};
 use super::{Algorithm, Key, KeyBytes, KeySecret, Memory, Now, failures};
 use crate::config::{self, Config, LimitAlgorithm, LimitKey, LimitStore, MissingKey};
 use crate::redis::KeyedHash;
@@ -140,9 +140,9 @@ impl Limits {
     }
 
     /// What tells requests of this key from those of others, in this process. Those without it are of one kind.
-    pub fn tenant(&self, key: &[LimitKey], asked: &Asked<'_>) -> u64 {
+    pub fn tenant(&self, key: &[LimitKey], input: &LimitInput<'_>) -> u64 {
         let mut bytes = KeyBytes::default();
-        write_key(&mut bytes, key, &MissingKey::Shared, asked);
+        write_key(&mut bytes, key, &MissingKey::Shared, input);
         Key::local(&bytes, &self.secret).0 as u64
     }
 

@@ -3,13 +3,13 @@ use std::time::Duration;
 use redis::{Cmd, Pipeline, Value};
 use testkit::RedisCluster;
 
-use super::{PATIENT, Rig, run, until};
+use super::{LONG_TIMEOUT, Rig, run, until};
 use crate::redis::{Failure, Script, State, cluster};
 
 #[test]
 fn keys_are_found_wherever_they_are_and_go() {
     let nodes = RedisCluster::start(3);
-    let rig = Rig::new(&nodes.url(), PATIENT);
+    let rig = Rig::new(&nodes.url(), LONG_TIMEOUT);
     let script = Script::new("test", "return redis.call('INCR', KEYS[1])");
     run(async {
         let client = &rig.client;
@@ -37,8 +37,8 @@ fn keys_are_found_wherever_they_are_and_go() {
         assert_eq!(client.script(&script, &[key.as_bytes()], &[]).await, Ok(Value::Int(3)), "asked for there");
         let mut pipeline = Pipeline::new();
         pipeline.cmd("INCR").arg(key).cmd("GET").arg(key);
-        let answers = client.pipeline(key.as_bytes(), &pipeline).await;
-        assert_eq!(answers, Ok(vec![Value::Int(4), Value::BulkString(b"4".to_vec())]));
+        let responses = client.pipeline(key.as_bytes(), &pipeline).await;
+        assert_eq!(responses, Ok(vec![Value::Int(4), Value::BulkString(b"4".to_vec())]));
         for node in nodes.nodes() {
             node.cli(["CLUSTER", "SETSLOT", &slot, "NODE", &id(to)]);
         }
@@ -69,8 +69,8 @@ fn a_dead_node_fails_its_own_keys_only() {
         until("all serve", async || {
             let mut good = true;
             for key in &mine {
-                let answer = client.command(key.as_bytes(), Cmd::new().arg("GET").arg(key.as_str())).await;
-                good &= answer.is_ok();
+                let response = client.command(key.as_bytes(), Cmd::new().arg("GET").arg(key.as_str())).await;
+                good &= response.is_ok();
             }
             good
         })

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 use redis::Value;
 use testkit::{BlackHole, Redis as Server, wait};
 
-use super::{PATIENT, Rig, run, until};
+use super::{LONG_TIMEOUT, Rig, run, until};
 use crate::redis::{Failure, Script, State};
 
 /// The default of limits.
@@ -14,7 +14,7 @@ const RECOVERY: Duration = Duration::from_secs(5);
 #[test]
 fn a_killed_redis_is_noticed_refused_at_once_and_found_again() {
     let server = Server::start();
-    let rig = Rig::new(&server.url(), PATIENT);
+    let rig = Rig::new(&server.url(), LONG_TIMEOUT);
     run(async {
         assert_eq!(rig.client.get(b"k").await, Ok(None));
         server.kill();
@@ -26,7 +26,7 @@ fn a_killed_redis_is_noticed_refused_at_once_and_found_again() {
         for _ in 0..100 {
             assert_eq!(rig.client.get(b"k").await, Err(Failure::Unavailable));
         }
-        assert!(began.elapsed() < PATIENT, "nothing is waited for");
+        assert!(began.elapsed() < LONG_TIMEOUT, "nothing is waited for");
         server.restart();
         assert!(rig.recovers().await < RECOVERY);
         assert_eq!((rig.state(), rig.sample("redis_breakers_open", "")), (State::Up, 0.0));
@@ -36,7 +36,7 @@ fn a_killed_redis_is_noticed_refused_at_once_and_found_again() {
 #[test]
 fn a_restart_between_two_calls_fails_none_and_loads_scripts_again() {
     let server = Server::start();
-    let rig = Rig::new(&server.url(), PATIENT);
+    let rig = Rig::new(&server.url(), LONG_TIMEOUT);
     let script = Script::new("test", "return redis.call('INCR', KEYS[1])");
     run(async {
         assert_eq!(rig.client.script(&script, &[b"n"], &[]).await, Ok(Value::Int(1)));
@@ -95,8 +95,8 @@ fn calls_that_wait_at_the_same_time_count_as_one_timeout() {
             let client = rig.client.clone();
             calls.spawn_local(async move { client.get(b"k").await });
         }
-        let answers = calls.join_all().await;
-        assert!(answers.iter().all(|answer| *answer == Err(Failure::TimedOut)), "{answers:?}");
+        let responses = calls.join_all().await;
+        assert!(responses.iter().all(|response| *response == Err(Failure::TimedOut)), "{responses:?}");
         assert_eq!(rig.state(), State::Up, "one slow moment");
         server.resume();
         until("answers", async || rig.client.get(b"k").await.is_ok()).await;
@@ -107,7 +107,7 @@ fn calls_that_wait_at_the_same_time_count_as_one_timeout() {
 #[test]
 fn a_wrong_password_serves_nothing_until_it_is_right() {
     let server = Server::builder().password("right").start();
-    let rig = Rig::new(&format!("redis://:wrong@{}", server.address()), PATIENT);
+    let rig = Rig::new(&format!("redis://:wrong@{}", server.address()), LONG_TIMEOUT);
     run(async {
         assert_eq!(rig.client.get(b"k").await, Err(Failure::Unavailable));
         server.cli(["CONFIG", "SET", "requirepass", "wrong"]);
@@ -116,7 +116,7 @@ fn a_wrong_password_serves_nothing_until_it_is_right() {
 }
 
 #[test]
-fn an_address_that_answers_nothing_costs_no_more_than_the_timeout() {
+fn an_address_that_does_not_respond_costs_no_more_than_the_timeout() {
     let hole = BlackHole::open();
     let rig = Rig::new(&format!("redis://{}", hole.address()), SHORT);
     run(async {
@@ -150,7 +150,7 @@ fn a_busy_redis_does_not_serve() {
 fn a_client_that_is_dropped_leaves_no_connection() {
     let server = Server::start();
     run(async {
-        let rig = Rig::new(&server.url(), PATIENT);
+        let rig = Rig::new(&server.url(), LONG_TIMEOUT);
         rig.recovers().await;
         let Rig { redis, client, .. } = rig;
         drop(client);

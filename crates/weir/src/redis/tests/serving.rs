@@ -3,7 +3,7 @@ use std::time::Duration;
 use redis::{Cmd, Pipeline, Value};
 use testkit::{Redis as Server, RedisBuilder};
 
-use super::{PATIENT, Rig, run, until};
+use super::{LONG_TIMEOUT, Rig, run, until};
 use crate::redis::{Failure, Script, State};
 
 fn incr() -> Script {
@@ -31,7 +31,7 @@ fn values_scripts_and_errors_with_password_user_and_database() {
     let host = server.address();
     for url in [format!("redis://:p%40ss%3Aw%2Frd%2C%25@{host}"), format!("redis://gate:own%23word@{host}/7")] {
         server.cli(["FLUSHALL"]);
-        let rig = Rig::new(&url, PATIENT);
+        let rig = Rig::new(&url, LONG_TIMEOUT);
         assert_eq!(rig.state(), State::Unused);
         run(reads_and_writes(&rig));
         assert_eq!(rig.state(), State::Up);
@@ -46,7 +46,7 @@ fn values_scripts_and_errors_with_password_user_and_database() {
 fn tls_trusts_the_authorities_of_the_system_only() {
     let server = RedisBuilder::tls(Server::builder()).start();
     // Reading SSL_CERT_FILE is the certificates' library's work; what is tested on the program is that it does.
-    let rig = Rig::new(&server.url(), PATIENT);
+    let rig = Rig::new(&server.url(), LONG_TIMEOUT);
     let refused = run(async { rig.client.get(b"k").await });
     assert_eq!(refused, Err(Failure::Unavailable));
     assert_eq!(rig.state(), State::Degraded);
@@ -55,7 +55,7 @@ fn tls_trusts_the_authorities_of_the_system_only() {
 #[test]
 fn many_calls_at_once_share_one_connection_and_few_packets() {
     let server = Server::start();
-    let rig = Rig::new(&server.url(), PATIENT);
+    let rig = Rig::new(&server.url(), LONG_TIMEOUT);
     run(async {
         let client = &rig.client;
         let script = incr();
@@ -66,16 +66,16 @@ fn many_calls_at_once_share_one_connection_and_few_packets() {
             calls.spawn_local(async move { client.script(&script, &[b"n"], &[b"1"]).await });
         }
         let mut seen: Vec<i64> = Vec::new();
-        while let Some(answer) = calls.join_next().await {
-            let Ok(Ok(Value::Int(n))) = answer else { panic!("{answer:?}") };
+        while let Some(response) = calls.join_next().await {
+            let Ok(Ok(Value::Int(n))) = response else { panic!("{response:?}") };
             seen.push(n);
         }
         seen.sort_unstable();
         assert_eq!(seen, (1..=500).collect::<Vec<_>>());
         let mut pipeline = Pipeline::new();
         pipeline.cmd("SET").arg("a").arg("1").cmd("INCR").arg("a").cmd("GET").arg("a");
-        let answers = client.pipeline(b"a", &pipeline).await.unwrap();
-        assert_eq!(answers, [Value::Okay, Value::Int(2), Value::BulkString(b"2".to_vec())]);
+        let responses = client.pipeline(b"a", &pipeline).await.unwrap();
+        assert_eq!(responses, [Value::Okay, Value::Int(2), Value::BulkString(b"2".to_vec())]);
         assert_eq!(client.pipeline(b"a", &Pipeline::new()).await, Ok(vec![]));
         pipeline.cmd("INCR").arg("a").arg("too many");
         assert!(matches!(client.pipeline(b"a", &pipeline).await, Err(Failure::Refused(_))));

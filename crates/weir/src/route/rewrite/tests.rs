@@ -28,8 +28,8 @@ fn outcome(route: &str, target: &str) -> String {
         Action::Redirect(redirect) => match &redirect.parts {
             None => location(&mut out, redirect, found, target),
             Some(parts) => {
-                let asked = Asked { scheme: "http", authority: b"A.example:8080" };
-                changed_location(&mut out, parts, asked, found, target);
+                let origin = RequestOrigin { scheme: "http", authority: b"A.example:8080" };
+                changed_location(&mut out, parts, origin, found, target);
             }
         },
         other => panic!("{other:?}"),
@@ -38,7 +38,7 @@ fn outcome(route: &str, target: &str) -> String {
 }
 
 #[test]
-fn the_upstream_is_asked_for_the_rewritten_path() {
+fn the_upstream_gets_the_rewritten_path() {
     for (path, rewrite, target, expected) in [
         ("/*", "", "/a/b?c=d", "/base/a/b?c=d"),
         ("/*", "", "/", "/base/"),

@@ -63,26 +63,26 @@ fn with_cors(mut route: Route) -> Route {
 
 /// What a lookup says, without borrowing the table.
 #[derive(Debug, PartialEq)]
-enum Answer {
+enum Matched {
     Route(Found),
     Allow(Vec<String>),
     Nothing,
 }
 
-fn ask(table: &Table, host: &str, path: &str, method: &str, fields: &[(&str, &str)]) -> Answer {
+fn get(table: &Table, host: &str, path: &str, method: &str, fields: &[(&str, &str)]) -> Matched {
     let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query.as_bytes())));
     let target = Target { path: path.as_bytes(), query };
     let has = |name: &str, condition: &Condition| {
         condition.holds(fields.iter().filter(|field| field.0 == name).map(|field| field.1))
     };
     match table.lookup(host.as_bytes(), target, method.as_bytes(), has) {
-        Lookup::Found(found) => Answer::Route(found),
+        Lookup::Found(found) => Matched::Route(found),
         Lookup::MethodNotAllowed(allow) => {
             let mut names: Vec<String> = allow.methods().map(str::to_owned).collect();
             names.sort();
-            Answer::Allow(names)
+            Matched::Allow(names)
         }
-        Lookup::NotFound => Answer::Nothing,
+        Lookup::NotFound => Matched::Nothing,
     }
 }
 
@@ -118,7 +118,7 @@ fn model_path(pattern: &PathPattern, path: &str) -> Option<usize> {
 }
 
 /// The rule of the documentation, read literally: rank every route that matches, take the best.
-fn model(routes: &[Route], host: &str, path: &str, method: &str, fields: &[(&str, &str)]) -> Answer {
+fn model(routes: &[Route], host: &str, path: &str, method: &str, fields: &[(&str, &str)]) -> Matched {
     let lower = host.to_ascii_lowercase();
     let host = lower.split(':').next().unwrap();
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
@@ -135,11 +135,11 @@ fn model(routes: &[Route], host: &str, path: &str, method: &str, fields: &[(&str
         let has = |(name, condition): &(Arc<str>, Condition)| {
             condition.holds(fields.iter().filter(|field| field.0 == &**name).map(|field| field.1))
         };
-        let asks = |(name, condition): &(Arc<str>, Condition)| {
+        let requests = |(name, condition): &(Arc<str>, Condition)| {
             let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
             condition.holds(pairs.filter(|pair| pair.0 == &**name).map(|pair| pair.1))
         };
-        if !(matcher.headers.iter().all(has) && matcher.query.iter().all(asks)) {
+        if !(matcher.headers.iter().all(has) && matcher.query.iter().all(requests)) {
             continue;
         }
         let text = matcher.path.to_string();
@@ -173,19 +173,19 @@ fn model(routes: &[Route], host: &str, path: &str, method: &str, fields: &[(&str
     ranked.sort_by(|a, b| a.0.cmp(&b.0));
     let takes = |matcher: &Matcher| matcher.methods.is_empty() || matcher.methods.iter().any(|m| **m == *method);
     if let Some((_, _, found)) = ranked.iter().find(|(_, matcher, _)| takes(matcher)) {
-        return Answer::Route(*found);
+        return Matched::Route(*found);
     }
     if ranked.is_empty() {
-        return Answer::Nothing;
+        return Matched::Nothing;
     }
     let mut allow: Vec<String> = ranked.iter().flat_map(|(_, m, _)| m.methods.iter().map(|m| m.to_string())).collect();
     allow.sort();
     allow.dedup();
-    Answer::Allow(allow)
+    Matched::Allow(allow)
 }
 
 const HOSTS: [&str; 7] = ["", "", "", "b.a", "*.a", "*.b.a", "c.b.a"];
-const ASKED_HOSTS: [&str; 7] = ["a", "b.a", "B.A:80", "c.b.a", "d.c.b.a", "other", ""];
+const REQUEST_HOSTS: [&str; 7] = ["a", "b.a", "B.A:80", "c.b.a", "d.c.b.a", "other", ""];
 const METHODS: [&str; 5] = ["GET", "HEAD", "POST", "PURGE", "X"];
 const FIELDS: [(&str, &str); 3] = [("x", "1"), ("x", "2"), ("y", "1")];
 const WANTED: [(&str, &str); 5] = [("x", "1"), ("x", "~[23]"), ("y", "-"), ("?q", "1"), ("?q", "+")];
@@ -236,7 +236,7 @@ proptest! {
         routes in some_routes(),
         requests in prop::collection::vec(
             (
-                prop::sample::select(ASKED_HOSTS.to_vec()),
+                prop::sample::select(REQUEST_HOSTS.to_vec()),
                 some_path(),
                 prop::sample::select(METHODS.to_vec()),
                 prop::sample::subsequence(FIELDS.to_vec(), 0..=3),
@@ -247,7 +247,7 @@ proptest! {
         let table = Table::new(&routes);
         for (host, path, method, fields) in requests {
             prop_assert_eq!(
-                ask(&table, host, &path, method, &fields),
+                get(&table, host, &path, method, &fields),
                 model(&routes, host, &path, method, &fields),
                 "{} {}{} {:?}", method, host, path, fields
             );

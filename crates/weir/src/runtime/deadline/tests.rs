@@ -96,9 +96,9 @@ fn a_stall_after_it_was_set_postpones_it() {
     let cx = Context::from_waker(&waker);
     let all = Deadlines::new();
     let deadline = all.add();
-    clock::turn();
+    clock::begin_iteration();
     deadline.set(Some(Duration::from_millis(5)));
-    let set_at = clock::turn_ns();
+    let set_at = clock::loop_ns();
     std::thread::sleep(Duration::from_millis(40));
     let now = clock::refresh();
     fire(&all, now);
@@ -155,7 +155,7 @@ fn bytes_that_wait_come_before_a_deadline() {
     const AFTER: Duration = Duration::from_millis(100);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .on_thread_unpark(clock::turn)
+        .on_thread_unpark(clock::begin_iteration)
         .build_local(tokio::runtime::LocalOptions::default())
         .unwrap();
     let outcomes = runtime.block_on(async {

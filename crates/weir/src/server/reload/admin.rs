@@ -9,7 +9,7 @@ use super::{Controller, Source, refused};
 use crate::admin::difference::{Difference, difference};
 use crate::admin::{Cachez, Control, Later, Load, ProcessState, ReloadError, Reloaded};
 use crate::config::{self, CacheId, CacheStore};
-use crate::exchange::cached::explain::{self, CacheAnswer, CacheQuestion};
+use crate::exchange::cached::explain::{self, CacheExplanation, CacheQuestion};
 use crate::observe::Metrics;
 use crate::policy::cache::Cache;
 use crate::policy::cache::purge::{Purge, PurgeError, Target};
@@ -117,7 +117,7 @@ impl Control for Controller {
             found.map(|found| (found, snapshot.generation.clone()))
         });
         Box::pin(async {
-            let (CacheAnswer { mut value, place }, generation) =
+            let (CacheExplanation { mut value, place }, generation) =
                 match tokio::time::timeout(WORKER, found).await.ok()?.ok()? {
                     Ok(found) => found,
                     Err(wrong) => return Some(Err(wrong)),
@@ -202,9 +202,9 @@ impl Control for Controller {
     ) -> Pin<Box<dyn Future<Output = Result<serde_json::Value, BadQuestion>> + Send + '_>> {
         Box::pin(async move {
             let limits = self.shared.generation().limits.clone();
-            let mut answer = limits.explain(&question)?;
-            limits.explain_remote(&*self.shared, &question, &mut answer).await;
-            Ok(answer)
+            let mut response = limits.explain(&question)?;
+            limits.explain_remote(&*self.shared, &question, &mut response).await;
+            Ok(response)
         })
     }
 

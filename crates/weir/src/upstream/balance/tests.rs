@@ -217,7 +217,7 @@ fn ewma_prefers_the_faster_target_in_proportion_to_load() {
 }
 
 #[test]
-fn ewma_gives_an_unknown_target_one_request_and_waits_for_its_answer() {
+fn ewma_gives_an_unknown_target_one_request_and_waits_for_its_response() {
     let mut worker = Worker::new(Balance::Ewma, &[1, 1], 7);
     let ewma = &worker.set.targets[0].state.load.ewma;
     ewma.observe(Duration::from_millis(10), Moment::START);

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::thread;
 
-use testkit::{DEADLINE, answer, wait};
+use testkit::{DEADLINE, responder, wait};
 use tokio::sync::oneshot;
 
 use super::*;
@@ -126,7 +126,7 @@ fn half_a_response_removes_no_address_family() {
 }
 
 #[test]
-fn targets_follow_the_answers_of_a_name_server_and_outlive_it() {
+fn targets_follow_the_responses_of_a_name_server_and_outlive_it() {
     let server = NameServer::start();
     server.set("model.test", 0, &["10.0.0.1"]);
     let control = Control::start(vec![named("u", &[("model.test", 80), ("model.test", 81)])], server.resolver());
@@ -183,9 +183,9 @@ fn a_reload_starts_and_ends_names() {
     let is_known = |host: &str| crate::upstream::lock(&control.current().common.names).contains_key(host);
     wait::until(DEADLINE, "a.test is forgotten", || !is_known("a.test"));
     // The look-up that was in progress may still arrive; then a.test is not queried any more, while b.test is, repeatedly.
-    let (a, b) = (server.asked_for("a.test"), server.asked_for("b.test"));
-    wait::until(DEADLINE, "b.test is asked for", || server.asked_for("b.test") >= b + 20);
-    assert!(server.asked_for("a.test") <= a + 2);
+    let (a, b) = (server.requested("a.test"), server.requested("b.test"));
+    wait::until(DEADLINE, "b.test is asked for", || server.requested("b.test") >= b + 20);
+    assert!(server.requested("a.test") <= a + 2);
     assert_eq!(control.targets(0), ["10.0.0.2:80"]);
 }
 
@@ -208,12 +208,12 @@ fn names_are_resolved_before_they_are_used_and_not_waited_for_for_ever() {
     assert!(resolve(&upstreams, &one, DEADLINE).is_empty());
     assert_eq!(upstreams.get(UpstreamId(0)).snapshot().targets.len(), 1);
     // What a reload does: a name that is known is not requested again.
-    let asked = server.asked_for("a.test");
+    let requested = server.requested("a.test");
     assert!(resolve(&upstreams, &both, DEADLINE).is_empty());
     let upstreams = Upstreams::reload(&both, &upstreams);
     assert_eq!(upstreams.get(UpstreamId(0)).snapshot().targets.len(), 2);
     assert_eq!(upstreams.get(UpstreamId(1)).snapshot().targets.len(), 1);
-    assert_eq!(server.asked_for("a.test"), asked);
+    assert_eq!(server.requested("a.test"), requested);
 
     server.die(true);
     let upstreams = Upstreams::new(&both, Clock::start());
@@ -228,8 +228,8 @@ fn targets_stay_until_one_of_those_that_replace_them_has_an_address() {
     let control = Control::start(vec![named("u", &[("a.test", 80)])], server.resolver());
     control.wait_for_targets(0, &["10.0.0.1:80"]);
     control.reload(vec![named("u", &[("b.test", 80), ("c.test", 80)])]);
-    let asked = server.asked_for("b.test");
-    wait::until(DEADLINE, "b.test is asked for in vain", || server.asked_for("b.test") > asked + 2);
+    let requested = server.requested("b.test");
+    wait::until(DEADLINE, "b.test is asked for in vain", || server.requested("b.test") > requested + 2);
     assert_eq!(control.targets(0), ["10.0.0.1:80"]);
     server.set("c.test", 60, &["10.0.0.3"]);
     control.wait_for_targets(0, &["10.0.0.3:80"]);
@@ -238,7 +238,7 @@ fn targets_stay_until_one_of_those_that_replace_them_has_an_address() {
 #[test]
 fn a_target_that_fails_its_checks_gets_no_requests_until_it_passes_them() {
     use TargetCondition::{Ready, Unhealthy};
-    let servers = [testkit::Upstream::start(answer::ok("a")), testkit::Upstream::start(answer::ok("b"))];
+    let servers = [testkit::Upstream::start(responder::ok("a")), testkit::Upstream::start(responder::ok("b"))];
     let addresses = servers.each_ref().map(testkit::Upstream::socket_addr);
     let control = Control::start(vec![checked("u", &addresses)], NameServer::start().resolver());
     let healthy = || {
@@ -252,7 +252,7 @@ fn a_target_that_fails_its_checks_gets_no_requests_until_it_passes_them() {
         Pick::Target(lease) => Some(lease.target().address().to_string()),
         Pick::Busy | Pick::Unavailable => None,
     };
-    servers[0].set_answer(answer::status(500));
+    servers[0].set_responder(responder::status(500));
     control.wait_for_states(0, &[Unhealthy, Ready]);
     for _ in 0..4 {
         assert_eq!(pick(), Some(addresses[1].to_string()));
@@ -263,7 +263,7 @@ fn a_target_that_fails_its_checks_gets_no_requests_until_it_passes_them() {
     let error = control.current().get(UpstreamId(0)).snapshot().targets[1].last_probe.clone().unwrap().error;
     assert!(error.is_some_and(|error| error.starts_with("cannot connect")));
 
-    servers[0].set_answer(answer::ok("a"));
+    servers[0].set_responder(responder::ok("a"));
     servers[1].restart();
     control.wait_for_states(0, &[Ready, Ready]);
     assert!(pick().is_some());
@@ -271,7 +271,7 @@ fn a_target_that_fails_its_checks_gets_no_requests_until_it_passes_them() {
 
 #[test]
 fn a_target_that_is_down_at_the_start_is_known_to_be_with_the_first_check() {
-    let server = testkit::Upstream::start(answer::status(503));
+    let server = testkit::Upstream::start(responder::status(503));
     let mut slow = checked("u", &[server.socket_addr()]);
     slow.health.as_mut().unwrap().interval = Duration::from_secs(3600);
     let control = Control::start(vec![slow], NameServer::start().resolver());
@@ -280,8 +280,8 @@ fn a_target_that_is_down_at_the_start_is_known_to_be_with_the_first_check() {
 }
 
 #[test]
-fn a_reload_leaves_running_checks_alone_and_ends_those_of_targets_that_are_gone() {
-    let servers = [testkit::Upstream::start(answer::ok("a")), testkit::Upstream::start(answer::ok("b"))];
+fn a_reload_leaves_running_checks_alone_and_ends_those_of_removed_targets() {
+    let servers = [testkit::Upstream::start(responder::ok("a")), testkit::Upstream::start(responder::ok("b"))];
     let addresses = servers.each_ref().map(testkit::Upstream::socket_addr);
     let mut rare = checked("u", &addresses);
     rare.health.as_mut().unwrap().interval = Duration::from_secs(3600);
@@ -289,7 +289,7 @@ fn a_reload_leaves_running_checks_alone_and_ends_those_of_targets_that_are_gone(
     servers.iter().for_each(|server| server.wait_for_requests(1));
 
     // The same checks: nobody is called again. That the reload was seen shows the new upstream.
-    let other = testkit::Upstream::start(answer::ok("c"));
+    let other = testkit::Upstream::start(responder::ok("c"));
     control.reload(vec![rare.clone(), checked("v", &[other.socket_addr()])]);
     other.wait_for_requests(1);
     assert_eq!(servers.each_ref().map(testkit::Upstream::request_count), [1, 1]);
@@ -311,20 +311,20 @@ fn a_reload_leaves_running_checks_alone_and_ends_those_of_targets_that_are_gone(
 fn targets_of_a_name_are_checked_as_they_come() {
     let dns = NameServer::start();
     dns.set("model.test", 0, &["127.0.0.1"]);
-    let server = testkit::Upstream::start(answer::status(500));
+    let server = testkit::Upstream::start(responder::status(500));
     let mut both = named("u", &[("model.test", server.socket_addr().port())]);
     both.health = checked("u", &[]).health;
     let control = Control::start(vec![both], dns.resolver());
     control.wait_for_states(0, &[TargetCondition::Unhealthy]);
     // Nothing listens at the second address.
     dns.set("model.test", 0, &["127.0.0.1", "127.0.0.2"]);
-    server.set_answer(answer::ok("fine"));
+    server.set_responder(responder::ok("fine"));
     control.wait_for_states(0, &[TargetCondition::Ready, TargetCondition::Unhealthy]);
 }
 
 #[test]
 fn when_it_is_dropped_every_task_ends() {
-    let server = testkit::Upstream::start(answer::ok("a"));
+    let server = testkit::Upstream::start(responder::ok("a"));
     let upstreams = {
         let control = Control::start(vec![checked("u", &[server.socket_addr()])], NameServer::start().resolver());
         server.wait_for_requests(3);

@@ -10,7 +10,7 @@ fn close(actual: Option<f32>, expected: f32) {
 }
 
 #[test]
-fn nothing_is_known_before_the_first_reply() {
+fn nothing_is_known_before_the_first_response() {
     let ewma = PeakEwma::default();
     assert_eq!(ewma.read_us(Moment::from_millis(5)), None);
     assert_eq!(ewma.last_us(), None);

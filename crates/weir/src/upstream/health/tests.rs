@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::path::Path;
 
 use proptest::prelude::*;
-use testkit::answer;
+use testkit::responder;
 
 use super::*;
 use crate::config::Balance;
@@ -92,7 +92,7 @@ async fn probe_of(server: &testkit::Upstream, spec: &config::Health) -> Finding 
 
 #[tokio::test]
 async fn a_probe_is_a_polite_get_on_a_connection_of_its_own() {
-    let server = testkit::Upstream::start(answer::ok("fine"));
+    let server = testkit::Upstream::start(responder::ok("fine"));
     let target = target_at(server.address(), "/base", Some("model.internal:8001"));
     assert_eq!(probe_once(&target, &spec(), &TlsConfigs::default()).await, Finding::Healthy(200));
     let request = &server.requests()[0];
@@ -109,7 +109,7 @@ async fn a_probe_is_a_polite_get_on_a_connection_of_its_own() {
 async fn a_unix_socket_is_probed_too() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("model.sock");
-    let server = testkit::Upstream::builder().unix(&path).start(answer::ok("fine"));
+    let server = testkit::Upstream::builder().unix(&path).start(responder::ok("fine"));
     assert_eq!(probe_of(&server, &spec()).await, Finding::Healthy(200));
     assert_eq!(server.requests()[0].head.all("host"), ["localhost"]);
     server.stop();
@@ -119,36 +119,36 @@ async fn a_unix_socket_is_probed_too() {
 
 #[tokio::test]
 async fn the_status_decides_by_the_configured_range() {
-    let server = testkit::Upstream::start(answer::status(404));
+    let server = testkit::Upstream::start(responder::status(404));
     assert_eq!(probe_of(&server, &spec()).await, Finding::Unhealthy("status 404".into()));
     let narrow = config::Health { status: (404, 404), ..spec() };
     assert_eq!(probe_of(&server, &narrow).await, Finding::Healthy(404));
-    server.set_answer(answer::status(399));
+    server.set_responder(responder::status(399));
     assert_eq!(probe_of(&server, &spec()).await, Finding::Healthy(399));
-    server.set_answer(answer::status(400));
+    server.set_responder(responder::status(400));
     assert_eq!(probe_of(&server, &spec()).await, Finding::Unhealthy("status 400".into()));
 }
 
 #[tokio::test]
 async fn a_body_that_never_ends_does_not_matter() {
-    let server = testkit::Upstream::start(answer::raw("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nbegun"));
+    let server = testkit::Upstream::start(responder::raw("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nbegun"));
     assert_eq!(probe_of(&server, &spec()).await, Finding::Healthy(200));
     server.wait_for_open(0);
 }
 
 #[tokio::test]
-async fn whatever_is_no_answer_is_unhealthy_and_says_why() {
-    let server = testkit::Upstream::start(answer::close());
+async fn whatever_is_no_response_is_unhealthy_and_says_why() {
+    let server = testkit::Upstream::start(responder::close());
     let why = async |server: &testkit::Upstream| match probe_of(server, &spec()).await {
         Finding::Unhealthy(why) => why,
         other => panic!("{other:?}"),
     };
     assert!(!why(&server).await.is_empty());
-    server.set_answer(answer::reset());
+    server.set_responder(responder::reset());
     assert!(!why(&server).await.is_empty());
-    server.set_answer(answer::raw("SSH-2.0-OpenSSH_9.2\r\n\r\n"));
+    server.set_responder(responder::raw("SSH-2.0-OpenSSH_9.2\r\n\r\n"));
     assert!(!why(&server).await.is_empty());
-    server.set_answer(answer::raw_then_close("HTTP/1.1 200 O"));
+    server.set_responder(responder::raw_then_close("HTTP/1.1 200 O"));
     assert!(!why(&server).await.is_empty());
     server.stop();
     assert!(why(&server).await.starts_with("cannot connect"));
@@ -158,14 +158,14 @@ async fn whatever_is_no_answer_is_unhealthy_and_says_why() {
 #[tokio::test]
 async fn interim_responses_without_end_are_unhealthy() {
     let flood = "HTTP/1.1 103 Early Hints\r\n\r\n".repeat(1 << 16);
-    let server = testkit::Upstream::start(answer::raw(flood));
-    let patient = config::Health { timeout: Duration::from_secs(60), ..spec() };
-    assert!(matches!(probe_of(&server, &patient).await, Finding::Unhealthy(_)));
+    let server = testkit::Upstream::start(responder::raw(flood));
+    let queued = config::Health { timeout: Duration::from_secs(60), ..spec() };
+    assert!(matches!(probe_of(&server, &queued).await, Finding::Unhealthy(_)));
 }
 
 #[tokio::test]
 async fn a_server_that_hangs_is_silent_until_the_timeout() {
-    let server = testkit::Upstream::start(answer::stall());
+    let server = testkit::Upstream::start(responder::stall());
     let hasty = config::Health { timeout: Duration::from_millis(50), ..spec() };
     assert_eq!(probe_of(&server, &hasty).await, Finding::Silent("no response within 50ms".into()));
     server.wait_for_open(0);
@@ -190,11 +190,11 @@ async fn a_timeout_that_this_process_slept_through_says_nothing_about_the_target
 fn a_shortage_of_our_own_says_nothing_about_the_target() {
     use rustix::io::Errno;
     for errno in [Errno::NOMEM, Errno::NFILE, Errno::MFILE, Errno::NOBUFS, Errno::ADDRNOTAVAIL] {
-        assert!(matches!(connect_trouble(std::io::Error::from(errno).into()), Trouble::Ours(_)), "{errno}");
+        assert!(matches!(connect_trouble(std::io::Error::from(errno).into()), Trouble::Local(_)), "{errno}");
     }
     assert!(matches!(
         connect_trouble(std::io::Error::from(std::io::ErrorKind::ConnectionRefused).into()),
-        Trouble::Theirs(_)
+        Trouble::Remote(_)
     ));
 
     let mut checked = upstream_spec(Balance::RoundRobin, &[1]);

@@ -67,7 +67,7 @@ struct Driver<H: Host> {
     close_due: u64,
     due: u64,
     /// Where the next round of frames begins among the slots.
-    turn: usize,
+    next: usize,
 }
 
 /// Serves a connection to its end.
@@ -77,7 +77,7 @@ pub(super) fn run<H: Host>(
     stream: Stream,
     upstream: &Upstream,
 ) -> impl Future<Output = ()> + use<H> {
-    let now = clock::turn_ns();
+    let now = clock::loop_ns();
     host.count(Counted::Opened);
     let mut driver = Driver {
         registered: Registered::new(host.registry().clone()),
@@ -99,7 +99,7 @@ pub(super) fn run<H: Host>(
         probe_due: NEVER,
         close_due: NEVER,
         due: NEVER,
-        turn: 0,
+        next: 0,
     };
     async move {
         std::future::poll_fn(|cx| {
@@ -124,7 +124,7 @@ impl<H: Host> Driver<H> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.session.ready.register(cx.waker());
         self.registered.register(cx.waker());
-        self.codec.begin_turn();
+        self.codec.begin_iteration();
         self.look_at_time(cx);
         let mut rounds = 0;
         loop {
@@ -203,7 +203,7 @@ impl<H: Host> Driver<H> {
                 }
                 Poll::Ready(Ok(_)) => {
                     has_read = true;
-                    self.received_ns = clock::turn_ns();
+                    self.received_ns = clock::loop_ns();
                     self.probe_due = NEVER;
                 }
             }
@@ -214,7 +214,7 @@ impl<H: Host> Driver<H> {
     fn decode(&mut self) -> bool {
         loop {
             let input = self.buffer.filled();
-            let (used, event) = match self.codec.decode(input, &mut self.head, clock::turn_ns() / 1_000_000) {
+            let (used, event) = match self.codec.decode(input, &mut self.head, clock::loop_ns() / 1_000_000) {
                 Ok(found) => found,
                 Err(error) => {
                     tracing::debug!(%error, "HTTP/2 connection to a target ended");
@@ -325,7 +325,7 @@ impl<H: Host> Driver<H> {
             has_moved = true;
             codec.release(slot.stream);
             // The exchange gave up on a target that has said nothing for most of the time: is it there at all?
-            let now = clock::turn_ns();
+            let now = clock::loop_ns();
             let waited = now.saturating_sub(slot.sent_ns);
             let is_silent = slot.stream != 0 && !slot.has_head && now.saturating_sub(*received_ns) > waited / 2;
             if is_silent && *probe_due == NEVER {
@@ -346,11 +346,11 @@ impl<H: Host> Driver<H> {
             self.slots.unblock_unopened();
         }
         let mut has_sent = false;
-        for (begin, end) in [(self.turn, usize::MAX), (0, self.turn)] {
+        for (begin, end) in [(self.next, usize::MAX), (0, self.next)] {
             let mut from = begin;
             while let Some(index) = self.slots.next_sendable(from).filter(|index| *index < end) {
                 if self.codec.output().len() >= OUTPUT {
-                    self.turn = index;
+                    self.next = index;
                     return false;
                 }
                 let (sent, has_opened) = self.slots.send(index, &mut self.codec, self.scheme);
@@ -380,7 +380,7 @@ impl<H: Host> Driver<H> {
     }
 
     fn look_at_end(&mut self) {
-        if self.session.life().is_over(clock::turn_ns()) {
+        if self.session.life().is_over(clock::loop_ns()) {
             self.begin_end();
         }
         if !matches!(self.phase, Phase::Open | Phase::Ending) || !self.is_idle() {
@@ -413,7 +413,7 @@ impl<H: Host> Driver<H> {
 
     fn flush_last(&mut self) {
         self.phase = Phase::Flushing;
-        self.close_due = clock::turn_ns().saturating_add(FLUSH_NS);
+        self.close_due = clock::loop_ns().saturating_add(FLUSH_NS);
     }
 
     /// No stream goes on.
@@ -490,7 +490,7 @@ impl<H: Host> Driver<H> {
             return;
         }
         self.due = NEVER;
-        let now = clock::turn_ns();
+        let now = clock::loop_ns();
         if now >= self.probe_due {
             tracing::debug!("a target is silent on its HTTP/2 connection");
             self.phase = Phase::Closed;
@@ -516,7 +516,7 @@ impl<H: Host> Driver<H> {
         if self.phase != Phase::Flushing {
             match (self.is_idle(), self.close_due == NEVER) {
                 (true, true) => {
-                    self.close_due = clock::turn_ns().saturating_add(self.idle_ns);
+                    self.close_due = clock::loop_ns().saturating_add(self.idle_ns);
                     self.codec.shrink();
                 }
                 (false, false) => self.close_due = NEVER,

@@ -28,7 +28,7 @@ pub struct Question<'q> {
 
 /// What a target said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum ProbeResponse {
     /// The status of the response to a GET.
     Status(u16),
     /// The service is serving.
@@ -41,7 +41,10 @@ pub enum Answer {
 ///
 /// # Errors
 /// Why there is none.
-pub async fn ask(mut io: impl AsyncRead + AsyncWrite + Unpin, question: Question<'_>) -> Result<Answer, String> {
+pub async fn probe(
+    mut io: impl AsyncRead + AsyncWrite + Unpin,
+    question: Question<'_>,
+) -> Result<ProbeResponse, String> {
     let mut codec = Connection::client(Config::default(), now_ms());
     let stream = send(&mut codec, question).map_err(|()| "the request cannot be sent".to_owned())?;
     let (mut input, mut head, mut body) = (Vec::new(), Head::default(), Vec::new());
@@ -81,7 +84,7 @@ pub async fn ask(mut io: impl AsyncRead + AsyncWrite + Unpin, question: Question
                 return Ok(if question.grpc.is_some() {
                     verdict(status, grpc_status.as_deref(), &body)
                 } else {
-                    Answer::Status(status)
+                    ProbeResponse::Status(status)
                 });
             }
             if matches!(event, Event::NeedMore | Event::Flush | Event::Yield) {
@@ -129,16 +132,16 @@ fn check_request(service: &str) -> Vec<u8> {
     framed
 }
 
-fn verdict(status: u16, grpc_status: Option<&str>, body: &[u8]) -> Answer {
+fn verdict(status: u16, grpc_status: Option<&str>, body: &[u8]) -> ProbeResponse {
     match grpc_status {
         // A `HealthCheckResponse` with its one field at 1, SERVING; 0 is not written.
         Some("0") => match body {
-            [0, _, _, _, _, 0x08, 1, ..] => Answer::Serving,
-            [0, _, _, _, _, 0x08, 3, ..] => Answer::NotServing("the service is unknown".to_owned()),
-            _ => Answer::NotServing("not serving".to_owned()),
+            [0, _, _, _, _, 0x08, 1, ..] => ProbeResponse::Serving,
+            [0, _, _, _, _, 0x08, 3, ..] => ProbeResponse::NotServing("the service is unknown".to_owned()),
+            _ => ProbeResponse::NotServing("not serving".to_owned()),
         },
-        Some(code) => Answer::NotServing(format!("grpc-status {code}")),
-        None => Answer::NotServing(format!("status {status} without a grpc-status")),
+        Some(code) => ProbeResponse::NotServing(format!("grpc-status {code}")),
+        None => ProbeResponse::NotServing(format!("status {status} without a grpc-status")),
     }
 }
 
@@ -179,7 +182,7 @@ mod tests {
     #[test]
     fn only_serving_is_serving() {
         let message = |value| [0, 0, 0, 0, 2, 8, value];
-        assert_eq!(verdict(200, Some("0"), &message(1)), Answer::Serving);
+        assert_eq!(verdict(200, Some("0"), &message(1)), ProbeResponse::Serving);
         for (status, code, body) in [
             (200, Some("0"), &message(2)[..]),
             (200, Some("0"), &message(3)),
@@ -189,7 +192,7 @@ mod tests {
             (200, None, &message(1)),
             (503, None, &[]),
         ] {
-            assert!(matches!(verdict(status, code, body), Answer::NotServing(_)), "{status} {code:?} {body:?}");
+            assert!(matches!(verdict(status, code, body), ProbeResponse::NotServing(_)), "{status} {code:?} {body:?}");
         }
     }
 }

@@ -41,7 +41,7 @@ impl Session {
 
     fn open(&self) -> ClientStream {
         let mut life = self.life.get();
-        let is_last = life.take(clock::turn_ns());
+        let is_last = life.take(clock::loop_ns());
         self.life.set(life);
         self.free.set(if is_last { 0 } else { self.free.get().saturating_sub(1) });
         let (stream, pipe, link) = pair(&self.ready);
@@ -199,7 +199,7 @@ impl Sessions {
             target,
             free: Cell::new(1),
             is_settled: Cell::new(false),
-            life: Cell::new(Life::new(upstream.keep_alive.used_for, clock::turn_ns(), || host.random())),
+            life: Cell::new(Life::new(upstream.keep_alive.used_for, clock::loop_ns(), || host.random())),
             new: RefCell::default(),
             ready: Ready::new(upstream.http2.max_concurrent_streams as usize),
         });

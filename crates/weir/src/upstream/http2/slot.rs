@@ -67,7 +67,7 @@ impl Slot {
                 request::Step::Head(opened) => {
                     has_sent = true;
                     *stream = opened;
-                    self.sent_ns = clock::turn_ns();
+                    self.sent_ns = clock::loop_ns();
                     pipe.head_sent();
                 }
                 request::Step::Body(Progress::Sent) if is_data => return true,

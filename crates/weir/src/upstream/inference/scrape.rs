@@ -48,7 +48,7 @@ pub(in crate::upstream) async fn watch(
     let mut rng = Rng::from_entropy();
     let configs = TlsConfigs::default();
     let mut is_well = true;
-    let mut was_gone = false;
+    let mut was_removed = false;
     loop {
         let started = Instant::now();
         let Some(clock) = upstream.upgrade().map(|upstream| upstream.common.clock.clone()) else { return };
@@ -68,17 +68,17 @@ pub(in crate::upstream) async fn watch(
                     tracing::info!(upstream = %upstream.name, target = %target.address, "metrics of the engine are read again");
                 }
                 is_well = true;
-                was_gone = false;
+                was_removed = false;
                 target.state.engine.succeed(Scrape { at, metrics, in_flight });
             }
             Err(trouble) => {
                 target.state.engine.fail();
                 // Nothing listens: the engine has ended, and with it its cache, whatever the scrapes before found.
-                let is_gone = matches!(trouble, Trouble::Refused);
-                if is_gone && !was_gone {
+                let is_removed = matches!(trouble, Trouble::Refused);
+                if is_removed && !was_removed {
                     replicas.forget(&target);
                 }
-                was_gone = is_gone;
+                was_removed = is_removed;
                 // Once, as it may last.
                 if std::mem::replace(&mut is_well, false) {
                     let why = match trouble {

@@ -103,7 +103,7 @@ fn requests_since_the_scrape_count_and_those_that_ended_do_not() {
 }
 
 #[test]
-fn more_replicas_than_are_told_apart_share_by_requests_in_flight() {
+fn more_replicas_than_have_indices_share_by_requests_in_flight() {
     let rig = Rig::new(replicas(&[1; 200]));
     let held: Vec<Lease> = (0..2000).map(|_| rig.lease()).collect();
     assert_eq!(held.len(), 2000);

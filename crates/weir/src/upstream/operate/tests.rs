@@ -2,7 +2,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::super::tests::{Rig, name as host, number, spec, target as target_of};
-use super::super::{BreakerState, FailureKind, Pick, TargetCondition, Turn, WaitError};
+use super::super::{BreakerState, FailureKind, Pick, QueueEntry, TargetCondition, WaitError};
 use super::*;
 use crate::config::{self, Balance, Breaker as BreakerSpec, Eject, Queue};
 
@@ -155,16 +155,16 @@ fn who_waits_is_refused_at_once_when_the_last_target_is_drained_and_served_when_
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let held = (rig.lease(), rig.lease());
     act(&rig, 1, TargetAction::Drain);
-    let waits = rig.view().wait(Turn::default());
+    let waits = rig.view().wait(QueueEntry::default());
     act(&rig, 2, TargetAction::Drain);
     assert!(matches!(runtime.block_on(waits), Err(WaitError::Unavailable)), "there is nothing to wait for");
     act(&rig, 2, TargetAction::Undrain);
-    let waits = rig.view().wait(Turn::default());
+    let waits = rig.view().wait(QueueEntry::default());
     drop(held);
     assert_eq!(number(&runtime.block_on(waits).expect("a place")), 2);
     let held = rig.lease();
     assert_eq!(number(&held), 2);
-    let waits = rig.view().wait(Turn::default());
+    let waits = rig.view().wait(QueueEntry::default());
     act(&rig, 1, TargetAction::Undrain);
     assert_eq!(number(&runtime.block_on(waits).expect("a place at the target that is back")), 1);
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use auth::Priority;
 
-/// Of so many turns, one is given to a class below the highest that waits.
+/// Of so many requests that leave the queue, one is of a class below the highest that waits.
 pub(super) const ONE_IN: u32 = 16;
 
 /// So many of a class are looked at for one that may be served while the first may not.
@@ -23,7 +23,7 @@ const CLASSES: usize = Priority::ALL.len();
 
 /// What is known of a request that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Turn {
+pub struct QueueEntry {
     /// Its class.
     pub priority: Priority,
     /// Equal for requests of one tenant.
@@ -107,12 +107,12 @@ impl<T> Line<T> {
     }
 
     /// Enters the line.
-    pub(super) fn enter(&mut self, turn: Turn, value: T) -> Place {
+    pub(super) fn enter(&mut self, entry: QueueEntry, value: T) -> Place {
         let number = self.numbers;
         self.numbers += 1;
         self.length += 1;
-        self.classes[turn.priority as usize].enter(turn, number, value);
-        Place { priority: turn.priority, tenant: turn.tenant, number }
+        self.classes[entry.priority as usize].enter(entry, number, value);
+        Place { priority: entry.priority, tenant: entry.tenant, number }
     }
 
     /// Who is next. Nothing changes: the same until somebody enters, leaves or is served.
@@ -163,13 +163,13 @@ impl<T> Line<T> {
     /// Who gives up its place to this request when a line of this size is full. Each class has a sixteenth of the places for itself; of those beyond, the last of
     /// a lower class goes, or the last of a tenant of its own class that has at least two places more; of those the tenant with the most. Nobody for a request
     /// that has no better right to a place than those who wait.
-    pub(super) fn give_up_for(&mut self, turn: &Turn, size: usize) -> Option<T> {
-        let own = turn.priority as usize;
+    pub(super) fn give_up_for(&mut self, entry: &QueueEntry, size: usize) -> Option<T> {
+        let own = entry.priority as usize;
         let least = (size / ONE_IN as usize).max(1);
         let has_more = |class: &Class<T>| class.length > least;
         let lower = self.classes[own + 1..].iter().rposition(has_more).map(|position| own + 1 + position);
         let most = self.classes[own].longest().map_or(0, |(_, length)| length);
-        let of_own = (self.classes[own].places_of(turn.tenant) + 1 < most).then_some(own);
+        let of_own = (self.classes[own].places_of(entry.tenant) + 1 < most).then_some(own);
         // Its class has less than what it has for itself: the class with the most gives.
         let others = (0..CLASSES).filter(|other| *other != own && has_more(&self.classes[*other]));
         let of_others = || others.max_by_key(|other| self.classes[*other].length);
@@ -181,15 +181,15 @@ impl<T> Line<T> {
 
     /// How many are served before such a request would be, at least: all of higher classes, or as many as go before the requests of its class; and of its own
     /// class what each tenant has that is not behind it.
-    pub(super) fn served_before(&self, turn: &Turn) -> usize {
-        let own = turn.priority as usize;
-        let in_class = self.classes[own].served_before(turn);
+    pub(super) fn served_before(&self, entry: &QueueEntry) -> usize {
+        let own = entry.priority as usize;
+        let in_class = self.classes[own].served_before(entry);
         self.higher_before(own, in_class) + in_class
     }
 
     /// The same without looking at tenants, which is as much or more.
-    pub(super) fn served_before_at_most(&self, turn: &Turn) -> usize {
-        let own = turn.priority as usize;
+    pub(super) fn served_before_at_most(&self, entry: &QueueEntry) -> usize {
+        let own = entry.priority as usize;
         self.higher_before(own, self.classes[own].length) + self.classes[own].length
     }
 
@@ -221,8 +221,8 @@ impl<T> Line<T> {
 }
 
 impl<T> Class<T> {
-    fn enter(&mut self, turn: Turn, number: u64, value: T) {
-        let Turn { tenant, cost, .. } = turn;
+    fn enter(&mut self, entry: QueueEntry, number: u64, value: T) {
+        let QueueEntry { tenant, cost, .. } = entry;
         self.length += 1;
         let waiter = Waiter { number, cost, value };
         match self.tenants.get_mut(&tenant) {
@@ -301,11 +301,11 @@ impl<T> Class<T> {
         self.tenants.get(&tenant).map_or(0, |one| one.waiters.len())
     }
 
-    fn served_before(&self, turn: &Turn) -> usize {
-        let (own, own_cost) = self.tenants.get(&turn.tenant).map_or((0, 0), |one| (one.waiters.len(), one.cost));
+    fn served_before(&self, entry: &QueueEntry) -> usize {
+        let (own, own_cost) = self.tenants.get(&entry.tenant).map_or((0, 0), |one| (one.waiters.len(), one.cost));
         // When it is served, each other tenant has had as much as its own tenant then has.
-        let most = own_cost.saturating_add(turn.cost);
-        let others = self.tenants.iter().filter(|(tenant, _)| **tenant != turn.tenant);
+        let most = own_cost.saturating_add(entry.cost);
+        let others = self.tenants.iter().filter(|(tenant, _)| **tenant != entry.tenant);
         let before = |one: &Tenant<T>| match one.cost {
             0 => one.waiters.len(),
             cost => (one.waiters.len() as f64 * (most as f64 / cost as f64).min(1.0)) as usize,

@@ -28,7 +28,7 @@ fn waiting(rig: &Rig) -> usize {
 async fn who_comes_first_is_served_first_and_nobody_overtakes() {
     let rig = Rig::new(queued(1, 10));
     let mut held = Some(rig.lease());
-    let waits: Vec<_> = (0..5).map(|_| tokio::spawn(rig.view().wait(Turn::default()))).collect();
+    let waits: Vec<_> = (0..5).map(|_| tokio::spawn(rig.view().wait(QueueEntry::default()))).collect();
     assert_eq!(waiting(&rig), 5);
     for (number, wait) in waits.into_iter().enumerate() {
         assert!(!wait.is_finished());
@@ -44,10 +44,10 @@ async fn who_comes_first_is_served_first_and_nobody_overtakes() {
 async fn a_newcomer_waits_behind_those_who_wait_though_a_place_is_free() {
     let rig = Rig::new(queued(1, 10));
     let held = rig.lease();
-    let first = rig.view().wait(Turn::default());
+    let first = rig.view().wait(QueueEntry::default());
     // The place is given to the first, who has not looked yet.
     drop(held);
-    let mut second = Box::pin(rig.view().wait(Turn::default()));
+    let mut second = Box::pin(rig.view().wait(QueueEntry::default()));
     assert!(matches!(rig.pick(), Pick::Busy));
     let lease = first.await.expect("a place");
     assert!(futures_poll(&mut second).await.is_none());
@@ -64,8 +64,8 @@ async fn futures_poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
 async fn it_is_bounded_and_waits_are_limited() {
     let rig = Rig::new(queued(1, 2));
     let held = rig.lease();
-    let waits = [rig.view().wait(Turn::default()), rig.view().wait(Turn::default())];
-    assert_eq!(rig.view().wait(Turn::default()).await.unwrap_err(), WaitError::QueueFull);
+    let waits = [rig.view().wait(QueueEntry::default()), rig.view().wait(QueueEntry::default())];
+    assert_eq!(rig.view().wait(QueueEntry::default()).await.unwrap_err(), WaitError::QueueFull);
     for wait in waits {
         assert_eq!(wait.await.unwrap_err(), WaitError::TimedOut);
     }
@@ -81,17 +81,17 @@ async fn without_a_queue_nobody_waits() {
     let rig = Rig::new(config::Upstream { queue: None, ..queued(1, 0) });
     let _held = rig.lease();
     assert!(matches!(rig.pick(), Pick::Busy));
-    assert_eq!(rig.view().wait(Turn::default()).await.unwrap_err(), WaitError::QueueFull);
+    assert_eq!(rig.view().wait(QueueEntry::default()).await.unwrap_err(), WaitError::QueueFull);
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_goes_away_frees_the_place_in_line() {
     let rig = Rig::new(queued(1, 2));
     let held = rig.lease();
-    let (first, second) = (rig.view().wait(Turn::default()), rig.view().wait(Turn::default()));
+    let (first, second) = (rig.view().wait(QueueEntry::default()), rig.view().wait(QueueEntry::default()));
     drop(first);
     assert_eq!(waiting(&rig), 1);
-    let third = rig.view().wait(Turn::default());
+    let third = rig.view().wait(QueueEntry::default());
     drop(held);
     drop(second.await.expect("a place"));
     drop(third.await.expect("a place"));
@@ -101,7 +101,7 @@ async fn who_goes_away_frees_the_place_in_line() {
 async fn a_place_that_was_given_to_somebody_who_went_away_goes_to_the_next() {
     let rig = Rig::new(queued(1, 3));
     let held = rig.lease();
-    let (first, second) = (rig.view().wait(Turn::default()), rig.view().wait(Turn::default()));
+    let (first, second) = (rig.view().wait(QueueEntry::default()), rig.view().wait(QueueEntry::default()));
     drop(held); // gives the place to the first
     assert_eq!(rig.state(1).in_flight(), 1);
     drop(first);
@@ -111,10 +111,10 @@ async fn a_place_that_was_given_to_somebody_who_went_away_goes_to_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiters_learn_that_the_last_target_is_gone() {
+async fn waiters_learn_that_the_last_target_was_removed() {
     let rig = Rig::new(queued(1, 3));
     let held = rig.lease();
-    let waits = [rig.view().wait(Turn::default()), rig.view().wait(Turn::default())];
+    let waits = [rig.view().wait(QueueEntry::default()), rig.view().wait(QueueEntry::default())];
     rig.state(1).set_health(Health::Unhealthy);
     drop(held);
     for wait in waits {
@@ -126,7 +126,7 @@ async fn waiters_learn_that_the_last_target_is_gone() {
 async fn a_reload_that_raises_the_bound_or_adds_a_target_serves_waiters() {
     let mut rig = Rig::new(queued(1, 3));
     let _held = rig.lease();
-    let waits = [rig.view().wait(Turn::default()), rig.view().wait(Turn::default())];
+    let waits = [rig.view().wait(QueueEntry::default()), rig.view().wait(QueueEntry::default())];
     let mut more = queued(2, 3);
     more.targets.push(target(ip(2), 1));
     rig.reload(more);
@@ -152,7 +152,7 @@ async fn a_target_that_comes_back_by_itself_serves_waiters() {
     drop(failing);
     let _held = rig.lease();
     assert!(matches!(rig.pick(), Pick::Busy));
-    let mut wait = Box::pin(rig.view().wait(Turn::default()));
+    let mut wait = Box::pin(rig.view().wait(QueueEntry::default()));
     assert!(futures_poll(&mut wait).await.is_none());
     rig.advance(Duration::from_secs(11));
     assert_eq!(number(&wait.await.expect("a place")), ejected);
@@ -162,12 +162,12 @@ async fn a_target_that_comes_back_by_itself_serves_waiters() {
 /// more than three in flight.
 #[test]
 fn over_all_threads_no_place_is_lost_and_the_bound_holds() {
-    no_place_is_lost(None, |_| Turn::default());
+    no_place_is_lost(None, |_| QueueEntry::default());
 }
 
 #[test]
 fn over_all_threads_no_place_is_lost_in_a_fair_queue() {
-    no_place_is_lost(fair(), |task| Turn {
+    no_place_is_lost(fair(), |task| QueueEntry {
         priority: Priority::ALL[task % 3],
         tenant: task as u64 % 5,
         cost: task as u64 * 7,
@@ -175,7 +175,7 @@ fn over_all_threads_no_place_is_lost_in_a_fair_queue() {
     });
 }
 
-fn no_place_is_lost(fair: Option<config::FairQueue>, turn: fn(usize) -> Turn) {
+fn no_place_is_lost(fair: Option<config::FairQueue>, entry: fn(usize) -> QueueEntry) {
     const WORKERS: usize = 4;
     const TASKS: usize = 16;
     const ROUNDS: u32 = 200;
@@ -199,7 +199,7 @@ fn no_place_is_lost(fair: Option<config::FairQueue>, turn: fn(usize) -> Turn) {
                             let view = views.get(UpstreamId(0));
                             let lease = match view.pick(&Request::default(), now) {
                                 Pick::Target(lease) => lease,
-                                Pick::Busy => view.wait(turn(task)).await.expect("a place"),
+                                Pick::Busy => view.wait(entry(task)).await.expect("a place"),
                                 Pick::Unavailable => panic!("the target is there"),
                             };
                             assert!(in_flight.fetch_add(1, Ordering::SeqCst) < 3);
@@ -230,12 +230,12 @@ fn fairly_queued(size: usize, timeout: Duration) -> config::Upstream {
     config::Upstream { queue: Some(config::Queue { size, timeout, fair: fair() }), ..queued(1, size) }
 }
 
-fn of_tenant(tenant: u64, cost: u64) -> Turn {
-    Turn { tenant, cost, ..Turn::default() }
+fn of_tenant(tenant: u64, cost: u64) -> QueueEntry {
+    QueueEntry { tenant, cost, ..QueueEntry::default() }
 }
 
 #[tokio::test(start_paused = true)]
-async fn tenants_take_turns() {
+async fn tenants_alternate() {
     let rig = Rig::new(fairly_queued(10, Duration::from_secs(1)));
     let held = rig.lease();
     let mut waits: Vec<_> = (0..4).map(|_| (1, Box::pin(rig.view().wait(of_tenant(1, 5))))).collect();
@@ -301,10 +301,10 @@ async fn who_would_wait_too_long_is_told_at_once() {
     // Another tenant is served after as much as its own cost, and a higher class before all.
     let mut other = Box::pin(rig.view().wait(of_tenant(2, 100)));
     assert!(futures_poll(&mut other).await.is_none());
-    let urgent = Turn { priority: Priority::Interactive, ..of_tenant(1, 100) };
+    let urgent = QueueEntry { priority: Priority::Interactive, ..of_tenant(1, 100) };
     let mut urgent = Box::pin(rig.view().wait(urgent));
     assert!(futures_poll(&mut urgent).await.is_none());
-    let mut batch = Box::pin(rig.view().wait(Turn { priority: Priority::Batch, ..of_tenant(3, 1) }));
+    let mut batch = Box::pin(rig.view().wait(QueueEntry { priority: Priority::Batch, ..of_tenant(3, 1) }));
     assert!(matches!(futures_poll(&mut batch).await, Some(Err(WaitError::TooLong(_)))));
 }
 
@@ -312,13 +312,13 @@ async fn who_would_wait_too_long_is_told_at_once() {
 async fn a_queue_without_tenants_gives_everyone_its_time() {
     let rig = Rig::new(queued(1, 1000));
     let mut held = Some(rig.lease());
-    let first: Vec<_> = (0..20).map(|_| rig.view().wait(Turn::default())).collect();
+    let first: Vec<_> = (0..20).map(|_| rig.view().wait(QueueEntry::default())).collect();
     for wait in first {
         tokio::time::advance(Duration::from_millis(40)).await;
         drop(held.take());
         held = Some(wait.await.expect("a place"));
     }
-    let mut waits: Vec<_> = (0..200).map(|_| Box::pin(rig.view().wait(Turn::default()))).collect();
+    let mut waits: Vec<_> = (0..200).map(|_| Box::pin(rig.view().wait(QueueEntry::default()))).collect();
     for wait in &mut waits {
         assert!(futures_poll(wait).await.is_none());
     }
@@ -361,7 +361,7 @@ async fn what_is_left_of_the_exchange_bounds_the_wait() {
     for wait in &mut waits {
         assert!(futures_poll(wait).await.is_none());
     }
-    let left = |seconds| Turn { left: Some(Duration::from_secs(seconds)), ..of_tenant(1, 1) };
+    let left = |seconds| QueueEntry { left: Some(Duration::from_secs(seconds)), ..of_tenant(1, 1) };
     assert!(matches!(rig.view().wait(left(1)).await, Err(WaitError::TooLong(_))));
     let mut enough = Box::pin(rig.view().wait(left(5)));
     assert!(futures_poll(&mut enough).await.is_none());
@@ -375,10 +375,10 @@ async fn one_that_waits_alone_for_another_target_leaves_the_free_one() {
     let rig = Rig::new(two);
     let (first, second) = (rig.lease(), rig.lease());
     let tried = [second.target().id()];
-    let mut blocked = Box::pin(rig.view().wait_for_untried(Turn::default(), &tried));
+    let mut blocked = Box::pin(rig.view().wait_for_untried(QueueEntry::default(), &tried));
     drop(second);
     assert!(futures_poll(&mut blocked).await.is_none());
-    let mut other = Box::pin(rig.view().wait(Turn::default()));
+    let mut other = Box::pin(rig.view().wait(QueueEntry::default()));
     assert!(futures_poll(&mut other).await.expect("a place").is_ok());
     drop(first);
     assert!(futures_poll(&mut blocked).await.expect("a place").is_ok());

@@ -51,8 +51,8 @@ fn addresses(list: &[&str]) -> Vec<IpAddr> {
     list.iter().map(|address| address.parse().unwrap()).collect()
 }
 
-fn sorted(answer: Result<Answer, String>) -> Vec<IpAddr> {
-    let mut addresses = answer.expect("an answer").addresses;
+fn sorted(response: Result<Resolved, String>) -> Vec<IpAddr> {
+    let mut addresses = response.expect("an answer").addresses;
     addresses.sort_unstable();
     addresses
 }
@@ -79,14 +79,14 @@ async fn aliases_are_followed() {
 #[tokio::test]
 async fn names_as_people_write_them_are_found() {
     let server = NameServer::start();
-    for (written, asked) in [
+    for (written, requested) in [
         ("my_service.test", "my_service.test"), // Compose
         ("_model.test", "_model.test"),
         ("MODEL.test", "model.test"),
         ("model-7.a.b.c.test.", "model-7.a.b.c.test"),
         ("1model.test", "1model.test"),
     ] {
-        server.set(asked, 60, &["10.0.0.1"]);
+        server.set(requested, 60, &["10.0.0.1"]);
         assert_eq!(sorted(server.resolver().look_up(written, &[]).await), addresses(&["10.0.0.1"]), "{written}");
     }
 }
@@ -100,7 +100,7 @@ async fn what_is_no_name_is_an_error() {
 }
 
 #[tokio::test]
-async fn an_answer_is_believed_as_long_as_it_says_within_bounds() {
+async fn a_response_is_believed_as_long_as_it_says_within_bounds() {
     let server = NameServer::start();
     let resolver = server.resolver();
     let valid_for = async |ttl| {
@@ -114,7 +114,7 @@ async fn an_answer_is_believed_as_long_as_it_says_within_bounds() {
 }
 
 #[tokio::test]
-async fn every_look_up_asks_anew() {
+async fn every_look_up_sends_a_query() {
     let server = NameServer::start();
     let resolver = server.resolver();
     server.set("model.test", 3600, &["10.0.0.1"]);
@@ -124,7 +124,7 @@ async fn every_look_up_asks_anew() {
 }
 
 #[tokio::test]
-async fn what_is_no_answer_is_an_error_that_says_so() {
+async fn what_is_no_response_is_an_error_that_says_so() {
     let server = NameServer::start();
     let resolver = server.resolver();
     assert!(resolver.look_up("unknown.test", &[]).await.is_err(), "no such name");
@@ -151,7 +151,7 @@ async fn short_names_are_looked_for_in_the_search_domains() {
 }
 
 #[tokio::test]
-async fn a_name_in_the_hosts_file_is_never_asked_for() {
+async fn a_name_in_the_hosts_file_is_never_resolved() {
     let server = NameServer::start();
     server.set("model", 60, &["10.0.0.1", "fd00::1"]);
     let hosts = tempfile::NamedTempFile::new().unwrap();
@@ -161,10 +161,10 @@ async fn a_name_in_the_hosts_file_is_never_asked_for() {
     )
     .unwrap();
     let resolver = server.resolver_with(hosts.path().to_str().unwrap(), &[], |_| true);
-    let answer = resolver.look_up("model", &[]).await.expect("an answer");
-    assert_eq!(answer.addresses, addresses(&["10.2.0.1", "10.2.0.2"]));
-    assert_eq!(answer.valid_for, resolver.pace().hosts);
-    assert_eq!(server.asked_for("model"), 0);
+    let response = resolver.look_up("model", &[]).await.expect("an answer");
+    assert_eq!(response.addresses, addresses(&["10.2.0.1", "10.2.0.2"]));
+    assert_eq!(response.valid_for, resolver.pace().hosts);
+    assert_eq!(server.requested("model"), 0);
     // It is read again each time.
     fs::write(hosts.path(), "10.2.0.3 model\n").unwrap();
     assert_eq!(sorted(resolver.look_up("model.", &[]).await), addresses(&["10.2.0.3"]));
@@ -197,7 +197,7 @@ fn localhost_is_known_without_any_server() {
     server.die(true);
     let found = runtime.block_on(server.resolver().look_up("localhost", &[]));
     assert_eq!(sorted(found), addresses(&["127.0.0.1", "::1"]));
-    assert_eq!(server.asked_for("localhost"), 0);
+    assert_eq!(server.requested("localhost"), 0);
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ fn all_on() -> RetryOn {
 }
 
 fn get(failure: FailureKind) -> Attempt {
-    Attempt { cause: failure.into(), idempotent: true, sent: true, body_replayable: true, reply_started: false }
+    Attempt { cause: failure.into(), idempotent: true, sent: true, body_replayable: true, response_started: false }
 }
 
 fn post(failure: FailureKind, sent: bool) -> Attempt {
@@ -28,8 +28,8 @@ fn post(failure: FailureKind, sent: bool) -> Attempt {
 fn an_idempotent_request_is_repeated_after_any_failure_before_the_first_byte() {
     for failure in [FailureKind::Connect, FailureKind::Reset, FailureKind::TryTimeout] {
         assert_eq!(may_repeat(&get(failure), all_on()), Ok(()));
-        let started = Attempt { reply_started: true, ..get(failure) };
-        assert_eq!(may_repeat(&started, all_on()), Err(NoRetry::ReplyStarted));
+        let started = Attempt { response_started: true, ..get(failure) };
+        assert_eq!(may_repeat(&started, all_on()), Err(NoRetry::ResponseStarted));
     }
 }
 
@@ -46,9 +46,9 @@ fn a_post_is_repeated_only_when_nothing_of_it_was_sent() {
 }
 
 #[test]
-fn a_status_is_a_reply_to_a_request_that_was_sent() {
+fn a_status_is_a_response_to_a_request_that_was_sent() {
     for failure in [FailureKind::Status502, FailureKind::Status503, FailureKind::Status504] {
-        let read = Attempt { reply_started: true, ..get(failure) };
+        let read = Attempt { response_started: true, ..get(failure) };
         assert_eq!(may_repeat(&read, all_on()), Ok(()));
         let post = post(failure, false); // whatever the caller believes
         assert_eq!(may_repeat(&post, all_on()), Err(NoRetry::NotIdempotent));
@@ -62,7 +62,7 @@ fn a_call_is_repeated_after_the_statuses_that_are_named() {
         idempotent: false,
         sent: true,
         body_replayable: true,
-        reply_started: true,
+        response_started: true,
     };
     for status in 0..=16 {
         assert_eq!(may_repeat(&call(status), all_on()), Ok(()));
@@ -71,7 +71,7 @@ fn a_call_is_repeated_after_the_statuses_that_are_named() {
         assert_eq!(may_repeat(&call(status), only), Ok(()));
         assert_eq!(may_repeat(&call(status), without), Err(NoRetry::NotConfigured));
         let gone = Attempt { body_replayable: false, ..call(status) };
-        assert_eq!(may_repeat(&gone, only), Err(NoRetry::BodyGone));
+        assert_eq!(may_repeat(&gone, only), Err(NoRetry::BodyDropped));
     }
     assert_eq!(may_repeat(&call(14), RetryOn::default()), Err(NoRetry::NotConfigured));
     assert_eq!(may_repeat(&call(255), all_on()), Err(NoRetry::NotConfigured));
@@ -104,8 +104,8 @@ fn some_failures_are_never_repeated() {
         FailureKind::FirstByteTimeout,
         FailureKind::IdleTimeout,
         FailureKind::TotalTimeout,
-        FailureKind::InvalidReply,
-        FailureKind::IncompleteReply,
+        FailureKind::InvalidResponse,
+        FailureKind::IncompleteResponse,
         FailureKind::GrpcUnavailable,
     ] {
         assert_eq!(may_repeat(&get(failure), all_on()), Err(NoRetry::NotConfigured));
@@ -113,9 +113,9 @@ fn some_failures_are_never_repeated() {
 }
 
 #[test]
-fn a_body_that_is_gone_cannot_be_sent_again() {
+fn a_body_that_was_dropped_cannot_be_sent_again() {
     let gone = Attempt { body_replayable: false, ..get(FailureKind::Connect) };
-    assert_eq!(may_repeat(&gone, all_on()), Err(NoRetry::BodyGone));
+    assert_eq!(may_repeat(&gone, all_on()), Err(NoRetry::BodyDropped));
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn threads_together_get_no_more_than_the_budget() {
 }
 
 #[test]
-fn requests_of_a_worker_that_is_gone_count_until_they_are_old() {
+fn requests_of_an_ended_worker_count_until_they_are_old() {
     let budget = Budget::default();
     let worker = budget.join();
     (0..50).for_each(|_| worker.count(at(1)));

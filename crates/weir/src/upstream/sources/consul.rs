@@ -113,17 +113,18 @@ async fn fetch(service: &ConsulService, resolver: &Resolver, index: Option<u64>)
     let request = request.body(Full::<Bytes>::default()).map_err(|error| error.to_string())?;
     let within = if index.is_some() { WAIT + WAIT / 16 + TIMEOUT } else { TIMEOUT };
     let options = Options::default();
-    let reply = tokio::time::timeout(within, client::send(request, &options, resolver, MAX_BYTES)).await;
-    let reply = reply.map_err(|_| format!("{}: no response within {} s", service.address, within.as_secs()))??;
-    match reply.head.status {
+    let response = tokio::time::timeout(within, client::send(request, &options, resolver, MAX_BYTES)).await;
+    let response =
+        response.map_err(|_| format!("{}: no response within {} s", service.address, within.as_secs()))??;
+    match response.head.status {
         StatusCode::OK => {}
         StatusCode::FORBIDDEN => {
             return Err(format!("{}: status 403: the token may not read the service", service.address));
         }
         status => return Err(format!("{}: status {}", service.address, status.as_u16())),
     }
-    let index = reply.head.headers.get("x-consul-index").and_then(|index| index.to_str().ok()?.parse().ok());
-    Ok(Found { endpoints: endpoints(&reply.body)?, index })
+    let index = response.head.headers.get("x-consul-index").and_then(|index| index.to_str().ok()?.parse().ok());
+    Ok(Found { endpoints: endpoints(&response.body)?, index })
 }
 
 fn url(service: &ConsulService, index: Option<u64>) -> String {

@@ -152,7 +152,7 @@ async fn follow_from(
             backoff.held(started.elapsed(), pace);
         }
         match result {
-            Err(error) if error.is_gone() => {
+            Err(error) if error.is_expired() => {
                 tracing::info!(source = %format_args!("kubernetes:{service}"), "the watch fell behind: listing again");
                 return backoff.fail(pace);
             }

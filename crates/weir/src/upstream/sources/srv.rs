@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 
 use super::Status;
 use crate::config;
-use crate::upstream::resolve::Answer;
+use crate::upstream::resolve::Resolved;
 use crate::upstream::{Resolver, Upstreams, lock};
 
 /// Records of one service. Each may have a look-up of its own, and a response over TCP has room for three times as many.
@@ -62,7 +62,7 @@ pub(in crate::upstream) struct Found {
     /// When to look again.
     pub(in crate::upstream) valid_for: Duration,
     /// Hosts that had no address, with what was found for them.
-    pub(in crate::upstream) hosts: Vec<(Arc<str>, Result<Answer, String>)>,
+    pub(in crate::upstream) hosts: Vec<(Arc<str>, Result<Resolved, String>)>,
 }
 
 /// Looks a service up, and those of its hosts that are not known.
@@ -160,8 +160,8 @@ impl Upstreams {
     pub(in crate::upstream) fn note_service(&self, name: &Arc<str>, response: Result<Found, String>) {
         let response = response.map(|found| {
             // Before the records: they are of use with addresses.
-            for (host, answer) in found.hosts {
-                self.note_addresses(&host, answer.map(|answer| answer.addresses));
+            for (host, resolved) in found.hosts {
+                self.note_addresses(&host, resolved.map(|resolved| resolved.addresses));
             }
             found.records
         });

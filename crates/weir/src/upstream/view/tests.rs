@@ -37,7 +37,7 @@ fn a_retry_goes_elsewhere_while_there_is_an_elsewhere() {
 }
 
 #[test]
-fn a_retry_of_a_patient_upstream_waits_for_another_target_than_the_one_that_failed() {
+fn a_retry_with_a_queue_waits_for_another_target_than_the_one_that_failed() {
     let mut two = spec(Balance::LeastRequest, &[1, 1]);
     two.max_in_flight = NonZeroU32::new(1);
     let rig = Rig::new(two.clone());
@@ -173,23 +173,23 @@ fn retries_need_configuration_attempts_and_budget() {
         idempotent: false,
         sent: false,
         body_replayable: true,
-        reply_started: false,
+        response_started: false,
     };
-    let ask = |attempt: &Attempt, attempts| rig.view().may_retry(attempt, attempts, rig.now());
-    assert_eq!(ask(&Attempt { cause: FailureKind::Reset.into(), ..attempt }, 1), Err(NoRetry::NotConfigured));
-    assert_eq!(ask(&attempt, 3), Err(NoRetry::AttemptsUsed));
+    let get = |attempt: &Attempt, attempts| rig.view().may_retry(attempt, attempts, rig.now());
+    assert_eq!(get(&Attempt { cause: FailureKind::Reset.into(), ..attempt }, 1), Err(NoRetry::NotConfigured));
+    assert_eq!(get(&attempt, 3), Err(NoRetry::AttemptsUsed));
     // 50 requests give ten retries more than the floor; refusals for other reasons took none.
     for _ in 0..50 {
         rig.request(None);
     }
-    let allowed = (0..200).filter(|n| ask(&attempt, 1 + n % 2).is_ok()).count() as u64;
+    let allowed = (0..200).filter(|n| get(&attempt, 1 + n % 2).is_ok()).count() as u64;
     assert_eq!(allowed, retry::BUDGET_FLOOR + 10);
-    assert_eq!(ask(&attempt, 1), Err(NoRetry::OverBudget));
+    assert_eq!(get(&attempt, 1), Err(NoRetry::OverBudget));
     let snapshot = rig.upstream().snapshot();
     assert_eq!((snapshot.retries, snapshot.retries_in_window), (allowed, allowed));
     assert_eq!(snapshot.retries_over_budget, 200 - allowed + 1);
     rig.advance(Duration::from_secs(11));
-    assert_eq!(ask(&attempt, 1), Ok(()));
+    assert_eq!(get(&attempt, 1), Ok(()));
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn attempts_beyond_the_first_feed_no_budget() {
         idempotent: true,
         sent: false,
         body_replayable: true,
-        reply_started: false,
+        response_started: false,
     };
     let allowed = (0..200).filter(|_| rig.view().may_retry(&attempt, 1, rig.now()).is_ok()).count() as u64;
     assert_eq!(allowed, retry::BUDGET_FLOOR);
@@ -239,7 +239,7 @@ async fn a_target_that_was_not_reached_is_not_tried_again() {
         let rig = Rig::new(bounded);
         let (first, second) = (rig.lease(), rig.lease());
         let tried = [first.target().id()];
-        let wait = rig.view().wait_for_untried(Turn::default(), &tried);
+        let wait = rig.view().wait_for_untried(QueueEntry::default(), &tried);
         drop(first);
         tokio::task::yield_now().await;
         let other = second.target().id();
@@ -255,12 +255,12 @@ proptest! {
         // (unhealthy, ejected, full, tried) of each target.
         states in prop::collection::vec((any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()), 1..6),
         policy in 0usize..5,
-        patient in any::<bool>(),
+        queued in any::<bool>(),
         seed in any::<u64>(),
     ) {
         let mut any = spec(all()[policy].clone(), &vec![1; states.len()]);
         any.max_in_flight = NonZeroU32::new(1);
-        any.queue = patient.then_some(Queue { size: 1, timeout: Duration::from_secs(1), fair: None });
+        any.queue = queued.then_some(Queue { size: 1, timeout: Duration::from_secs(1), fair: None });
         let rig = Rig::new(any);
         let set = rig.upstream().published.load_full();
         let mut held = Vec::new();
@@ -285,7 +285,7 @@ proptest! {
         let fresh = usable.iter().any(|s| !s.3);
         let expected = if usable.iter().any(|s| !s.3 && !s.2) {
             "fresh"
-        } else if fresh && patient {
+        } else if fresh && queued {
             "busy"
         } else if usable.iter().any(|s| !s.2) {
             "tried"

@@ -214,12 +214,12 @@ fn books(redis: Option<&Redis>) {
         assert_eq!(used, [totals.1, totals.0], "in Redis");
     } else {
         for (name, total) in [("tokens", totals.0), ("input", totals.1)] {
-            let answer: Value = serde_json::from_str(gateways[0].admin_get("/limits?limit=input").text()).unwrap();
-            assert_eq!(answer["limits"][0]["keys"], 1);
+            let response: Value = serde_json::from_str(gateways[0].admin_get("/limits?limit=input").text()).unwrap();
+            assert_eq!(response["limits"][0]["keys"], 1);
             let used = || {
-                let answer = gateways[0].admin_get(&format!("/limits?limit={name}"));
-                let answer: Value = serde_json::from_str(answer.text()).unwrap();
-                QUOTA - answer["limits"][0]["state"]["remaining"].as_u64().unwrap()
+                let response = gateways[0].admin_get(&format!("/limits?limit={name}"));
+                let response: Value = serde_json::from_str(response.text()).unwrap();
+                QUOTA - response["limits"][0]["state"]["remaining"].as_u64().unwrap()
             };
             // A line may be written before its call is settled.
             let _ = wait::try_some(DEADLINE, || (used() == total).then_some(()));
@@ -314,8 +314,8 @@ fn on_a_cluster_a_refusal_by_one_count_is_charged_to_none() {
     });
     assert_eq!(passed.into_inner(), 10);
     wait::until(DEADLINE, "what was refused is given back", || {
-        let answer = gateways[0].admin_get("/limits?limit=wide&key=ai&key=chat");
-        let answer: Value = serde_json::from_str(answer.text()).unwrap();
-        answer["limits"][0]["state"]["remaining"] == 1000 - 80
+        let response = gateways[0].admin_get("/limits?limit=wide&key=ai&key=chat");
+        let response: Value = serde_json::from_str(response.text()).unwrap();
+        response["limits"][0]["state"]["remaining"] == 1000 - 80
     });
 }

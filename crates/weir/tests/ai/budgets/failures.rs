@@ -73,8 +73,8 @@ fn each_limit_says_what_holds_without_redis() {
     assert_eq!([status(&open, 900), status(&open, 900)], [200, 200]);
     // A tenth of 1000 for this gateway: what was reserved and not used comes back.
     assert_eq!([status(&local, 90), status(&local, 90), status(&local, 101)], [200, 200, 429]);
-    let answer: Value = serde_json::from_str(local.admin_get("/limits?limit=local").text()).unwrap();
-    assert!(answer["limits"][0]["note"].as_str().unwrap().contains("Redis"), "{answer}");
+    let response: Value = serde_json::from_str(local.admin_get("/limits?limit=local").text()).unwrap();
+    assert!(response["limits"][0]["note"].as_str().unwrap().contains("Redis"), "{response}");
 }
 
 #[test]
@@ -115,15 +115,15 @@ fn a_reload_in_a_call_changes_quotas_and_keeps_counts() {
     let yaml = slow(&setup.yaml());
     let weir = setup.start_with(&yaml);
     let left = || -> u64 {
-        let answer: Value = serde_json::from_str(weir.admin_get("/limits?limit=monthly").text()).unwrap();
-        answer["limits"][0]["state"]["remaining"].as_u64().unwrap()
+        let response: Value = serde_json::from_str(weir.admin_get("/limits?limit=monthly").text()).unwrap();
+        response["limits"][0]["state"]["remaining"].as_u64().unwrap()
     };
     let stream = begin(weir.addr(), &chat("slow", true, 500));
     assert!(left() < 500);
     weir.rewrite_config(&yaml.replace("quota: 1000", "quota: 2000"));
     wait::until(DEADLINE, "the new quota holds", || {
-        let answer: Value = serde_json::from_str(weir.admin_get("/limits?limit=monthly").text()).unwrap();
-        answer["limits"][0]["limit"] == 2000
+        let response: Value = serde_json::from_str(weir.admin_get("/limits?limit=monthly").text()).unwrap();
+        response["limits"][0]["limit"] == 2000
     });
     assert!(left() < 1500, "what is reserved stays reserved");
     rest(stream);
@@ -146,7 +146,10 @@ fn a_client_that_disconnects_before_content_pays_for_its_input() {
     wait::until(DEADLINE, "the provider has the call", || provider.calls("sim-first60000") == 1);
     drop(stream);
     let ai = wait_for_calls(&weir, 1).remove(0)["ai"].clone();
-    assert_eq!((&ai["end"], &ai["estimated"], &ai["tokens_out"]), (&"client_gone".into(), &true.into(), &0.into()));
+    assert_eq!(
+        (&ai["end"], &ai["estimated"], &ai["tokens_out"]),
+        (&"client_disconnected".into(), &true.into(), &0.into())
+    );
     wait::until(DEADLINE, "it is settled", || accounts(&redis)[0].3 == 0);
     let input = ai["tokens_in"].as_u64().unwrap();
     assert_eq!((used(&redis), input > 0), (input, true));

@@ -104,7 +104,7 @@ fn a_limit_that_is_not_enforced_says_what_it_would_refuse() {
 
 /// Keys of one consumer and one team, each with a limit of its own, beside an ordinary limit and authentication.
 #[test]
-fn keys_consumers_and_teams_are_counted_apart() {
+fn keys_consumers_and_teams_have_counts_of_their_own() {
     let provider = Provider::start();
     let limits = "  per_key: {unit: output_tokens, algorithm: fixed_window, quota: 16, window: day, key: virtual_key}\n  \
                   per_team: {unit: output_tokens, algorithm: fixed_window, quota: 24, window: day, key: team}\n  \

@@ -118,7 +118,7 @@ fn the_client_that_caused_a_call_may_go() {
         assert_eq!(rig.calls(), 1);
         let lines = rig.lines(3);
         let of = |what: &str| lines.iter().filter(|line| line["ai"]["end"] == what).count();
-        assert_eq!((of("client_gone"), of("complete")), (1, 2));
+        assert_eq!((of("client_disconnected"), of("complete")), (1, 2));
         // The one whose client has disconnected is charged all the same.
         let used =
             || rig.metric("weir_ai_tokens_total{model=\"chat\",provider=\"p\",kind=\"output\",estimated=\"false\"}");
@@ -141,7 +141,7 @@ fn a_call_that_nobody_waits_for_is_cancelled() {
     drop(clients);
     rig.provider.wait_for_open(0);
     let lines = rig.lines(3);
-    assert!(lines.iter().all(|line| line["ai"]["end"] == "client_gone"), "{lines:?}");
+    assert!(lines.iter().all(|line| line["ai"]["end"] == "client_disconnected"), "{lines:?}");
     let used = || {
         let text = rig.weir.admin_get("/limits?limit=tokens").text().to_owned();
         let state: serde_json::Value = serde_json::from_str(&text).unwrap();

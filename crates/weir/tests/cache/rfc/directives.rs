@@ -8,7 +8,7 @@ fn s5_2_1_clients_may_narrow_and_widen() {
     let rig = Rig::http();
     let old = "200|Cache-Control: max-age=100|Age: 50";
     let stale = "200|Cache-Control: max-age=100|Age: 150|ETag: \"a\"";
-    for (reply, asked, served) in [
+    for (response, requested, served) in [
         (old, "max-age=60", true),
         (old, "max-age=40", false),
         (old, "min-fresh=40", true),
@@ -22,10 +22,10 @@ fn s5_2_1_clients_may_narrow_and_widen() {
         (stale, "max-stale, max-age=60", false),
     ] {
         let path = rig.path();
-        rig.get(&path, reply, &[]);
+        rig.get(&path, response, &[]);
         let before = rig.origin.request_count();
-        rig.get(&path, reply, &[("Cache-Control", asked)]);
-        assert_eq!(rig.origin.request_count() == before, served, "{reply} asked with {asked}");
+        rig.get(&path, response, &[("Cache-Control", requested)]);
+        assert_eq!(rig.origin.request_count() == before, served, "{response} asked with {requested}");
     }
 }
 
@@ -39,11 +39,11 @@ fn s5_2_1_5_a_request_with_no_store_leaves_nothing_behind() {
 fn s5_2_1_7_only_if_cached_does_not_go_forward() {
     let rig = Rig::http();
     let path = rig.path();
-    let asked = [("Cache-Control", "only-if-cached")];
-    let reply = rig.get(&path, "200", &asked);
-    assert_eq!((reply.status(), rig.origin.request_count()), (504, 0));
+    let requested = [("Cache-Control", "only-if-cached")];
+    let response = rig.get(&path, "200", &requested);
+    assert_eq!((response.status(), rig.origin.request_count()), (504, 0));
     rig.get(&path, "200|Cache-Control: max-age=9", &[]);
-    assert_eq!(x_cache(&rig.get(&path, "200", &asked)), Some("HIT"));
+    assert_eq!(x_cache(&rig.get(&path, "200", &requested)), Some("HIT"));
 }
 
 #[test]
@@ -67,18 +67,18 @@ fn s5_2_2_field_lists_leave_the_fields_out_of_what_is_reused() {
     let rig = Rig::http();
     for directive in ["no-cache", "private"] {
         let path = rig.path();
-        let reply = format!(
+        let response = format!(
             "200|Cache-Control: max-age=9, {directive}=\"X-Mine, Set-Cookie\"|X-Mine: m|X-Ours: o|Set-Cookie: a=b"
         );
-        rig.get(&path, &reply, &[]);
-        let hit = rig.get(&path, &reply, &[]);
+        rig.get(&path, &response, &[]);
+        let hit = rig.get(&path, &response, &[]);
         assert_eq!(x_cache(&hit), Some("HIT"), "{directive}");
         assert_eq!((hit.field("x-mine"), hit.field("set-cookie"), hit.field("x-ours")), (None, None, Some("o")));
     }
 }
 
 #[test]
-fn s5_4_and_5_5_pragma_and_warning_are_gone() {
+fn s5_4_and_5_5_pragma_and_warning_are_removed() {
     let rig = Rig::http();
     assert!(rig.serves("200|Cache-Control: max-age=9|Pragma: no-cache", &[], &[("Pragma", "no-cache")]));
     let path = rig.path();
@@ -93,15 +93,15 @@ fn rfc9211_what_became_of_a_request_is_told() {
     let path = rig.path();
     let fresh = "200|Cache-Control: max-age=100|Vary: X-V";
     // Seconds are rounded down: of a hundred, as many as 98 may be left when the response goes out.
-    let told = |fields: &[(&str, &str)], reply: &str| {
-        cache_status(&rig.get(&path, reply, fields)).trim_end_matches(|end: char| end.is_ascii_digit()).to_owned()
+    let told = |fields: &[(&str, &str)], response: &str| {
+        cache_status(&rig.get(&path, response, fields)).trim_end_matches(|end: char| end.is_ascii_digit()).to_owned()
     };
     assert_eq!(told(&[], fresh), "weir; fwd=uri-miss; stored; ttl=");
     assert!(told(&[], fresh).starts_with("weir; hit; ttl="));
     assert_eq!(told(&[("X-V", "2")], fresh), "weir; fwd=vary-miss; stored; ttl=");
     assert_eq!(told(&[("Cache-Control", "no-cache")], fresh), "weir; fwd=request; stored; ttl=");
     assert_eq!(told(&[("Cache-Control", "no-store")], fresh), "weir; fwd=bypass");
-    assert_eq!(cache_status(&rig.ask("DELETE", &path, "200", &[])), "weir; fwd=method");
+    assert_eq!(cache_status(&rig.send("DELETE", &path, "200", &[])), "weir; fwd=method");
     assert!(told(&[], fresh).starts_with("weir; fwd=stale"), "what a DELETE changed must be confirmed");
     let path = rig.path();
     rig.get(&path, "200|Cache-Control: max-age=10|Age: 15|ETag: \"a\"", &[]);
@@ -132,9 +132,9 @@ fn rfc9213_a_targeted_field_replaces_the_others() {
     }
     let path = rig.path();
     for _ in 0..2 {
-        let reply = rig.get(&path, "200|CDN-Cache-Control: max-age=9|Cache-Control: max-age=1", &[]);
+        let response = rig.get(&path, "200|CDN-Cache-Control: max-age=9|Cache-Control: max-age=1", &[]);
         assert_eq!(
-            (reply.field("cdn-cache-control"), reply.field("cache-control")),
+            (response.field("cdn-cache-control"), response.field("cache-control")),
             (Some("max-age=9"), Some("max-age=1"))
         );
     }

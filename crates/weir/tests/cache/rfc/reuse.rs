@@ -9,32 +9,32 @@ use crate::{DEADLINE, x_cache};
 fn s4_a_hit_has_one_age_and_a_fetched_response_the_one_that_it_came_with() {
     let rig = Rig::http();
     let path = rig.path();
-    let reply = "200|Cache-Control: max-age=100|Age: 7";
-    let fetched = rig.get(&path, reply, &[]);
+    let response = "200|Cache-Control: max-age=100|Age: 7";
+    let fetched = rig.get(&path, response, &[]);
     assert_eq!(fetched.head.all("age").len(), 1);
     assert!(age(&fetched) >= Some(7), "RFC 9111 section 5.1: it is part of the response");
     assert_eq!(age(&rig.get(&rig.path(), "200|Cache-Control: max-age=100", &[])), None);
-    let hit = rig.get(&path, reply, &[]);
+    let hit = rig.get(&path, response, &[]);
     assert_eq!(hit.head.all("age").len(), 1);
     assert!(age(&hit) >= Some(7));
-    wait::until(DEADLINE, "a second to pass", || age(&rig.get(&path, reply, &[])) > Some(7));
+    wait::until(DEADLINE, "a second to pass", || age(&rig.get(&path, response, &[])) > Some(7));
 }
 
 #[test]
-fn s4_head_is_answered_from_get_and_never_the_other_way() {
+fn s4_head_is_served_from_get_and_never_the_other_way() {
     let rig = Rig::http();
     let path = rig.path();
-    let reply = "200|Cache-Control: max-age=9";
-    assert_eq!(x_cache(&rig.ask("HEAD", &path, reply, &[])), Some("MISS"));
-    assert_eq!(x_cache(&rig.get(&path, reply, &[])), Some("MISS"));
-    let head = rig.ask("HEAD", &path, reply, &[]);
+    let response = "200|Cache-Control: max-age=9";
+    assert_eq!(x_cache(&rig.send("HEAD", &path, response, &[])), Some("MISS"));
+    assert_eq!(x_cache(&rig.get(&path, response, &[])), Some("MISS"));
+    let head = rig.send("HEAD", &path, response, &[]);
     assert_eq!((x_cache(&head), head.body.len(), head.field("content-length")), (Some("HIT"), 0, Some("8")));
 }
 
 #[test]
 fn s4_1_equal_selecting_fields_match_and_absence_matches_absence() {
     let rig = Rig::http();
-    let reply = "200|Cache-Control: max-age=9|Vary: Accept-Encoding, X-V";
+    let response = "200|Cache-Control: max-age=9|Vary: Accept-Encoding, X-V";
     for (first, second, served) in [
         (&[("Accept-Encoding", "gzip, br")][..], &[("Accept-Encoding", "br,  gzip")][..], true),
         (&[("Accept-Encoding", "gzip")][..], &[("Accept-Encoding", "gzip;q=0")][..], false),
@@ -43,7 +43,7 @@ fn s4_1_equal_selecting_fields_match_and_absence_matches_absence() {
         (&[][..], &[("X-V", "")][..], false),
         (&[("X-V", "a"), ("X-V", "b")][..], &[("X-V", "a, b")][..], true),
     ] {
-        assert_eq!(rig.serves(reply, first, second), served, "{first:?} {second:?}");
+        assert_eq!(rig.serves(response, first, second), served, "{first:?} {second:?}");
     }
     assert!(!rig.stores("200|Cache-Control: max-age=9|Vary: *"));
     assert!(!rig.stores("200|Cache-Control: max-age=9|Vary: X-V|Vary: *"));
@@ -79,7 +79,7 @@ fn s4_2_2_guesses_need_leave_and_a_validator() {
 }
 
 #[test]
-fn s4_2_3_age_and_date_make_an_answer_older() {
+fn s4_2_3_age_and_date_make_a_response_older() {
     let rig = Rig::http();
     assert!(!rig.stores("200|Cache-Control: max-age=60|Age: 60"));
     assert!(!rig.stores("200|Cache-Control: max-age=60|Date: @-60"));
@@ -88,7 +88,7 @@ fn s4_2_3_age_and_date_make_an_answer_older() {
 }
 
 #[test]
-fn s4_2_4_stale_answers_need_leave_and_can_be_forbidden() {
+fn s4_2_4_stale_responses_need_permission_and_can_be_forbidden() {
     let rig = Rig::http();
     let stale = |more: &str| format!("200|Cache-Control: max-age=0{more}|ETag: \"a\"");
     let takes_stale = [("Cache-Control", "max-stale")];
@@ -111,11 +111,11 @@ fn s4_4_unsafe_methods_invalidate_their_url_and_what_they_name() {
         let fill = || paths.map(|path| rig.get(path, fresh, &[]).text().to_owned());
         let before = fill();
         // Nothing follows from an error, and nothing of another origin.
-        rig.ask(method, &path, &format!("500|Location: {location}"), &[]);
-        rig.ask("GET", &rig.path(), &format!("200|Location: {location}"), &[]);
-        rig.ask(method, &rig.path(), &format!("201|Location: http://elsewhere{elsewhere}"), &[]);
+        rig.send(method, &path, &format!("500|Location: {location}"), &[]);
+        rig.send("GET", &rig.path(), &format!("200|Location: {location}"), &[]);
+        rig.send(method, &rig.path(), &format!("201|Location: http://elsewhere{elsewhere}"), &[]);
         assert_eq!(fill(), before, "{method}");
-        rig.ask(method, &path, &format!("201|Location: http://test{location}|Content-Location: {content}"), &[]);
+        rig.send(method, &path, &format!("201|Location: http://test{location}|Content-Location: {content}"), &[]);
         let after = fill();
         for changed in 0..3 {
             assert_ne!(after[changed], before[changed], "{method} {changed}");
@@ -151,13 +151,13 @@ fn rfc5861_4_stale_if_error_has_a_window_and_four_statuses() {
     ] {
         let path = rig.path();
         rig.get(&path, &format!("200|Cache-Control: {control}|ETag: \"a\"|=old"), &[]);
-        let reply = rig.get(&path, &format!("{status}|=failed"), &[]);
-        let expected = if saved { (200, "old", Some("HIT")) } else { (status, "failed", x_cache(&reply)) };
-        assert_eq!((reply.status(), reply.text(), x_cache(&reply)), expected, "{control} {status}");
+        let response = rig.get(&path, &format!("{status}|=failed"), &[]);
+        let expected = if saved { (200, "old", Some("HIT")) } else { (status, "failed", x_cache(&response)) };
+        assert_eq!((response.status(), response.text(), x_cache(&response)), expected, "{control} {status}");
         if saved {
             let told = format!("weir; fwd=stale; fwd-status={status}; ttl=");
-            assert!(cache_status(&reply).starts_with(&told), "{}", cache_status(&reply));
-            assert!(age(&reply).is_some());
+            assert!(cache_status(&response).starts_with(&told), "{}", cache_status(&response));
+            assert!(age(&response).is_some());
         }
     }
     let path = rig.path();

@@ -1,6 +1,6 @@
 //! RFC 9111 section 3: what is stored.
 
-use testkit::{Upstream, answer};
+use testkit::{Upstream, responder};
 
 use super::Rig;
 use crate::{gateway, x_cache};
@@ -12,17 +12,17 @@ fn s3_only_methods_that_are_understood_are_stored() {
         let path = rig.path();
         for _ in 0..2 {
             let before = rig.origin.request_count();
-            let reply = rig.ask(method, &path, "200|Cache-Control: max-age=100", &[]);
-            assert_eq!((reply.status(), x_cache(&reply)), (200, None), "{method}");
+            let response = rig.send(method, &path, "200|Cache-Control: max-age=100", &[]);
+            assert_eq!((response.status(), x_cache(&response)), (200, None), "{method}");
             assert_eq!(rig.origin.request_count(), before + 1, "{method}");
         }
     }
 }
 
 #[test]
-fn s3_only_final_answers_are_stored() {
+fn s3_only_final_responses_are_stored() {
     let hints = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nCache-Control: max-age=9\r\nContent-Length: 2\r\n\r\nok";
-    let origin = Upstream::start(answer::raw(hints));
+    let origin = Upstream::start(responder::raw(hints));
     let weir = gateway(&origin, "{mode: http}");
     assert_eq!((weir.get("/").interim.len(), weir.get("/").interim.len()), (1, 0));
     let hit = weir.get("/");
@@ -31,11 +31,11 @@ fn s3_only_final_answers_are_stored() {
 }
 
 #[test]
-fn s3_a_304_to_a_clients_condition_is_no_answer_to_store() {
+fn s3_a_304_to_a_clients_condition_is_no_response_to_store() {
     let rig = Rig::http();
     let path = rig.path();
-    let reply = rig.get(&path, "304|Cache-Control: max-age=9|ETag: \"a\"", &[("If-None-Match", "\"a\"")]);
-    assert_eq!(reply.status(), 304);
+    let response = rig.get(&path, "304|Cache-Control: max-age=9|ETag: \"a\"", &[("If-None-Match", "\"a\"")]);
+    assert_eq!(response.status(), 304);
     let whole = rig.get(&path, "200|Cache-Control: max-age=9", &[]);
     assert_eq!((whole.status(), x_cache(&whole)), (200, Some("MISS")));
 }
@@ -60,9 +60,9 @@ fn s3_no_store_and_private_are_not_stored() {
 }
 
 #[test]
-fn s3_something_must_make_an_answer_cacheable() {
+fn s3_something_must_make_a_response_cacheable() {
     let rig = Rig::http();
-    for (reply, stored) in [
+    for (response, stored) in [
         ("200", false),
         ("200|ETag: \"a\"", false),
         ("200|Cache-Control: max-age=9", true),
@@ -72,7 +72,7 @@ fn s3_something_must_make_an_answer_cacheable() {
         ("299", false),
         ("299|Cache-Control: max-age=9", true),
     ] {
-        assert_eq!(rig.stores(reply), stored, "{reply}");
+        assert_eq!(rig.stores(response), stored, "{response}");
     }
 }
 
@@ -80,22 +80,22 @@ fn s3_something_must_make_an_answer_cacheable() {
 fn s3_1_all_fields_are_stored_but_those_of_one_connection() {
     let rig = Rig::http();
     let path = rig.path();
-    let reply = "200|Cache-Control: max-age=9|X-Unknown: kept|X-Twice: 1|X-Twice: 2|Connection: X-Hop|X-Hop: h|Keep-Alive: timeout=5|Proxy-Authenticate: Basic|\
+    let response = "200|Cache-Control: max-age=9|X-Unknown: kept|X-Twice: 1|X-Twice: 2|Connection: X-Hop|X-Hop: h|Keep-Alive: timeout=5|Proxy-Authenticate: Basic|\
                  Proxy-Authentication-Info: i|Cache-Status: inner; hit";
     for _ in 0..2 {
-        let reply = rig.get(&path, reply, &[]);
-        assert_eq!(reply.field("x-unknown"), Some("kept"));
-        assert_eq!(reply.head.all("x-twice"), ["1", "2"]);
-        assert_eq!((reply.field("x-hop"), reply.field("keep-alive")), (None, None));
-        assert_eq!(reply.head.all("cache-control"), ["max-age=9"], "RFC 9111 section 5.2: directives are passed on");
-        assert_eq!(reply.head.all("cache-status")[0], "inner; hit", "RFC 9211 section 2: earlier members stay");
+        let response = rig.get(&path, response, &[]);
+        assert_eq!(response.field("x-unknown"), Some("kept"));
+        assert_eq!(response.head.all("x-twice"), ["1", "2"]);
+        assert_eq!((response.field("x-hop"), response.field("keep-alive")), (None, None));
+        assert_eq!(response.head.all("cache-control"), ["max-age=9"], "RFC 9111 section 5.2: directives are passed on");
+        assert_eq!(response.head.all("cache-status")[0], "inner; hit", "RFC 9211 section 2: earlier members stay");
     }
-    let hit = rig.get(&path, reply, &[]);
+    let hit = rig.get(&path, response, &[]);
     assert_eq!((hit.field("proxy-authenticate"), hit.field("proxy-authentication-info")), (None, None));
 }
 
 #[test]
-fn s3_1_an_answer_without_a_date_gets_one() {
+fn s3_1_a_response_without_a_date_gets_one() {
     let rig = Rig::http();
     let path = rig.path();
     rig.get(&path, "200|Cache-Control: max-age=9", &[]);
@@ -108,8 +108,8 @@ fn s3_3_parts_are_not_stored_and_do_not_replace_the_whole() {
     assert!(!rig.stores("206|Cache-Control: max-age=9|Content-Range: bytes 0-3/10|=0123"));
     let path = rig.path();
     rig.get(&path, "200|Cache-Control: max-age=9|=0123456789", &[]);
-    let asked = [("Range", "bytes=0-3"), ("Cache-Control", "no-cache")];
-    let part = rig.get(&path, "206|Cache-Control: max-age=9|Content-Range: bytes 0-3/10|=0123", &asked);
+    let requested = [("Range", "bytes=0-3"), ("Cache-Control", "no-cache")];
+    let part = rig.get(&path, "206|Cache-Control: max-age=9|Content-Range: bytes 0-3/10|=0123", &requested);
     assert_eq!((part.status(), part.text()), (206, "0123"));
     assert_ne!(rig.get(&path, "200|=fetched again", &[]).text(), "0123");
 }
@@ -130,16 +130,16 @@ fn s3_4_a_part_that_is_everything_is_the_whole() {
 }
 
 #[test]
-fn s3_5_answers_to_authorized_requests_are_for_others_only_when_they_say_so() {
+fn s3_5_responses_to_authorized_requests_are_for_others_only_when_they_say_so() {
     let rig = Rig::http();
     let (a, b) = ([("Authorization", "Bearer a")], [("Authorization", "Bearer b")]);
     for (control, shared) in
         [("max-age=9", false), ("public, max-age=9", true), ("s-maxage=9", true), ("max-age=9, must-revalidate", true)]
     {
-        let reply = format!("200|Cache-Control: {control}");
-        assert_eq!(rig.serves(&reply, &a, &b), shared, "{control}");
-        assert_eq!(rig.serves(&reply, &a, &[]), shared, "{control}");
-        assert_eq!(rig.serves(&reply, &[], &b), shared, "{control}: what was stored for nobody");
+        let response = format!("200|Cache-Control: {control}");
+        assert_eq!(rig.serves(&response, &a, &b), shared, "{control}");
+        assert_eq!(rig.serves(&response, &a, &[]), shared, "{control}");
+        assert_eq!(rig.serves(&response, &[], &b), shared, "{control}: what was stored for nobody");
     }
 }
 

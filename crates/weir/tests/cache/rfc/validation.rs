@@ -10,9 +10,9 @@ fn s4_3_1_validation_sends_the_stored_validators_and_none_of_the_clients() {
     let rig = Rig::http();
     let (path, modified) = (rig.path(), http_date(-1000));
     rig.get(&path, &format!("200|Cache-Control: no-cache|ETag: W/\"a\"|Last-Modified: {modified}"), &[]);
-    let theirs =
+    let other =
         [("If-None-Match", "\"mine\""), ("If-Modified-Since", "Thu, 01 Jan 1970 00:00:00 GMT"), ("Range", "bytes=0-1")];
-    rig.get(&path, "200|Cache-Control: no-cache", &theirs);
+    rig.get(&path, "200|Cache-Control: no-cache", &other);
     let seen = rig.seen();
     assert_eq!(seen.head.all("if-none-match"), ["W/\"a\""]);
     assert_eq!(seen.head.all("if-modified-since"), [&*modified]);
@@ -23,10 +23,10 @@ fn s4_3_1_validation_sends_the_stored_validators_and_none_of_the_clients() {
 fn s4_3_2_conditions_are_evaluated_against_the_store() {
     let rig = Rig::http();
     let (path, modified) = (rig.path(), http_date(-1000));
-    let reply = format!(
+    let response = format!(
         "200|Cache-Control: max-age=100|ETag: \"a\"|Last-Modified: {modified}|Expires: @+100|Vary: X-V|X-Other: o|Content-Type: text/plain"
     );
-    rig.get(&path, &reply, &[]);
+    rig.get(&path, &response, &[]);
     let earlier = http_date(-2000);
     for (name, value, status) in [
         ("If-None-Match", "*", 304),
@@ -37,13 +37,13 @@ fn s4_3_2_conditions_are_evaluated_against_the_store() {
         ("If-Modified-Since", &*earlier, 200),
         ("If-Modified-Since", "no date", 200),
     ] {
-        let answer = rig.get(&path, "500", &[(name, value)]);
-        assert_eq!((answer.status(), x_cache(&answer)), (status, Some("HIT")), "{name}: {value}");
+        let got = rig.get(&path, "500", &[(name, value)]);
+        assert_eq!((got.status(), x_cache(&got)), (status, Some("HIT")), "{name}: {value}");
         if status == 304 {
-            assert!(answer.body.is_empty());
+            assert!(got.body.is_empty());
             // RFC 9110 section 15.4.5.
             for field in ["cache-control", "date", "etag", "expires", "vary"] {
-                assert!(answer.field(field).is_some(), "{field}");
+                assert!(got.field(field).is_some(), "{field}");
             }
         }
     }
@@ -63,12 +63,12 @@ fn s4_3_2_conditions_do_not_apply_to_other_statuses() {
     let rig = Rig::http();
     let path = rig.path();
     rig.get(&path, "404|Cache-Control: max-age=100|ETag: \"a\"", &[]);
-    let reply = rig.get(&path, "500", &[("If-None-Match", "\"a\"")]);
-    assert_eq!((reply.status(), x_cache(&reply)), (404, Some("HIT")));
+    let response = rig.get(&path, "500", &[("If-None-Match", "\"a\"")]);
+    assert_eq!((response.status(), x_cache(&response)), (404, Some("HIT")));
 }
 
 #[test]
-fn s4_3_3_a_full_answer_to_a_validation_replaces_what_is_stored_and_a_5xx_goes_through() {
+fn s4_3_3_a_full_response_to_a_validation_replaces_what_is_stored_and_a_5xx_goes_through() {
     let rig = Rig::http();
     let path = rig.path();
     rig.get(&path, "200|Cache-Control: max-age=0|ETag: \"a\"|=old", &[]);
@@ -80,7 +80,7 @@ fn s4_3_3_a_full_answer_to_a_validation_replaces_what_is_stored_and_a_5xx_goes_t
 }
 
 #[test]
-fn s4_3_4_a_304_updates_the_stored_fields_and_makes_the_answer_young() {
+fn s4_3_4_a_304_updates_the_stored_fields_and_makes_the_response_young() {
     let rig = Rig::http();
     let path = rig.path();
     rig.get(&path, "200|Cache-Control: max-age=5|Age: 5|ETag: \"a\"|X-A: 1|X-B: 1|Content-Type: text/plain|=body", &[]);
@@ -91,12 +91,15 @@ fn s4_3_4_a_304_updates_the_stored_fields_and_makes_the_answer_young() {
     );
     assert!(cache_status(&confirmed).contains("fwd=stale; fwd-status=304; stored"));
     let hit = rig.get(&path, "500", &[]);
-    for reply in [&confirmed, &hit] {
-        assert_eq!((reply.status(), reply.text()), (200, "body"));
-        assert_eq!((reply.field("x-a"), reply.field("x-b"), reply.field("x-c")), (Some("1"), Some("2"), Some("2")));
+    for response in [&confirmed, &hit] {
+        assert_eq!((response.status(), response.text()), (200, "body"));
+        assert_eq!(
+            (response.field("x-a"), response.field("x-b"), response.field("x-c")),
+            (Some("1"), Some("2"), Some("2"))
+        );
         // Section 3.2: what belongs to the stored bytes stays.
-        assert_eq!((reply.field("content-type"), reply.field("content-encoding")), (Some("text/plain"), None));
-        assert_eq!(reply.field("content-length"), Some("4"));
+        assert_eq!((response.field("content-type"), response.field("content-encoding")), (Some("text/plain"), None));
+        assert_eq!(response.field("content-length"), Some("4"));
     }
     assert_eq!((x_cache(&hit), hit.field("cache-control")), (Some("HIT"), Some("max-age=100")));
     assert!(age(&hit) < Some(5), "its age counts from the validation");
@@ -115,9 +118,9 @@ fn s4_3_4_a_304_with_another_strong_validator_is_about_something_else() {
         rig.get(&path, &format!("200|Cache-Control: no-cache|ETag: {stored}|=body"), &[]);
         let before = rig.origin.request_count();
         // The script responds with 304 to every request: where that is about something else the gateway requests the whole, and gets a 304 again.
-        let reply = rig.get(&path, &format!("304|{told}"), &[]);
+        let response = rig.get(&path, &format!("304|{told}"), &[]);
         assert_eq!(rig.origin.request_count() - before, if confirms { 1 } else { 2 }, "{stored} {told}");
-        assert_eq!(reply.status() == 200, confirms, "{stored} {told}");
+        assert_eq!(response.status() == 200, confirms, "{stored} {told}");
     }
 }
 
@@ -128,27 +131,27 @@ fn s4_3_4_a_304_may_end_the_storing() {
         let path = rig.path();
         rig.get(&path, "200|Cache-Control: max-age=0|ETag: \"a\"|=body", &[]);
         assert_eq!(rig.get(&path, &format!("304|ETag: \"a\"|Cache-Control: {end}"), &[]).text(), "body");
-        let asked = rig.get(&path, "200|Cache-Control: max-age=9", &[]);
-        assert_eq!((x_cache(&asked), rig.seen().head.field("if-none-match")), (Some("MISS"), None), "{end}");
+        let requested = rig.get(&path, "200|Cache-Control: max-age=9", &[]);
+        assert_eq!((x_cache(&requested), rig.seen().head.field("if-none-match")), (Some("MISS"), None), "{end}");
     }
 }
 
 #[test]
-fn s4_3_4_a_304_may_change_what_the_answer_varies_on() {
+fn s4_3_4_a_304_may_change_what_the_response_varies_on() {
     let rig = Rig::http();
     for before in ["", "|Vary: X-Old"] {
         let path = rig.path();
-        let ask = |reply: &str, value| rig.get(&path, reply, &[("X-V", value), ("X-Old", "1")]);
-        ask(&format!("200|Cache-Control: max-age=0|ETag: \"a\"{before}|=one"), "1");
-        assert_eq!(ask("304|ETag: \"a\"|Vary: X-V|Cache-Control: max-age=100", "1").text(), "one");
-        assert_eq!(x_cache(&ask("500", "1")), Some("HIT"));
-        let other = ask("200|Cache-Control: max-age=100|Vary: X-V|=two", "2");
+        let send = |response: &str, value| rig.get(&path, response, &[("X-V", value), ("X-Old", "1")]);
+        send(&format!("200|Cache-Control: max-age=0|ETag: \"a\"{before}|=one"), "1");
+        assert_eq!(send("304|ETag: \"a\"|Vary: X-V|Cache-Control: max-age=100", "1").text(), "one");
+        assert_eq!(x_cache(&send("500", "1")), Some("HIT"));
+        let other = send("200|Cache-Control: max-age=100|Vary: X-V|=two", "2");
         assert_eq!(
             (other.text(), x_cache(&other)),
             ("two", Some("MISS")),
             "another variant is not answered with the first"
         );
-        assert_eq!((ask("500", "1").text(), ask("500", "2").text()), ("one", "two"));
+        assert_eq!((send("500", "1").text(), send("500", "2").text()), ("one", "two"));
     }
 }
 
@@ -158,7 +161,7 @@ fn s4_3_5_a_forwarded_head_freshens_the_stored_get() {
     let path = rig.path();
     rig.get(&path, "200|Cache-Control: max-age=0|ETag: \"a\"|X-A: 1|=0123", &[]);
     // A HEAD that finds a stale response goes to the origin, whose response has the same validator and length.
-    let head = rig.ask("HEAD", &path, "200|Cache-Control: max-age=100|ETag: \"a\"|X-A: 2|=4567", &[]);
+    let head = rig.send("HEAD", &path, "200|Cache-Control: max-age=100|ETag: \"a\"|X-A: 2|=4567", &[]);
     assert_eq!((head.status(), x_cache(&head)), (200, Some("MISS")));
     let hit = rig.get(&path, "500", &[]);
     assert_eq!((hit.text(), hit.field("x-a"), x_cache(&hit)), ("0123", Some("2"), Some("HIT")));
@@ -170,10 +173,10 @@ fn s4_3_5_a_head_that_disagrees_makes_the_stored_get_unusable_as_it_is() {
         let rig = Rig::http();
         let path = rig.path();
         rig.get(&path, "200|Cache-Control: max-age=100|ETag: \"a\"|=0123", &[]);
-        let asked = [("Cache-Control", "no-cache")];
-        rig.ask("HEAD", &path, &format!("200|Cache-Control: max-age=100|{other}"), &asked);
-        let reply = rig.get(&path, "200|Cache-Control: max-age=100|=new", &[]);
-        assert_eq!((reply.text(), x_cache(&reply)), ("new", Some("MISS")), "{other}");
+        let requested = [("Cache-Control", "no-cache")];
+        rig.send("HEAD", &path, &format!("200|Cache-Control: max-age=100|{other}"), &requested);
+        let response = rig.get(&path, "200|Cache-Control: max-age=100|=new", &[]);
+        assert_eq!((response.text(), x_cache(&response)), ("new", Some("MISS")), "{other}");
         assert_eq!(rig.get(&path, "500", &[]).text(), "new", "{other}");
     }
 }
@@ -183,7 +186,7 @@ fn s4_3_5_a_head_of_another_status_says_nothing() {
     let rig = Rig::http();
     let path = rig.path();
     rig.get(&path, "200|Cache-Control: max-age=100|ETag: \"a\"|=0123", &[]);
-    rig.ask("HEAD", &path, "404|ETag: \"b\"", &[("Cache-Control", "no-cache")]);
+    rig.send("HEAD", &path, "404|ETag: \"b\"", &[("Cache-Control", "no-cache")]);
     assert_eq!(x_cache(&rig.get(&path, "500", &[])), Some("HIT"));
 }
 
@@ -195,9 +198,9 @@ fn ranges_follow_if_range() {
     for (if_range, status) in
         [("\"a\"", 206), ("\"b\"", 200), ("W/\"a\"", 200), (&*modified, 206), (&*http_date(-900), 200)]
     {
-        let reply = rig.get(&path, "500", &[("Range", "bytes=2-3"), ("If-Range", if_range)]);
-        assert_eq!((reply.status(), x_cache(&reply)), (status, Some("HIT")), "{if_range}");
-        assert_eq!(reply.text(), if status == 206 { "23" } else { "0123456789" });
+        let response = rig.get(&path, "500", &[("Range", "bytes=2-3"), ("If-Range", if_range)]);
+        assert_eq!((response.status(), x_cache(&response)), (status, Some("HIT")), "{if_range}");
+        assert_eq!(response.text(), if status == 206 { "23" } else { "0123456789" });
     }
 }
 
@@ -215,15 +218,15 @@ fn a_condition_of_a_client_that_finds_nothing_is_evaluated_against_the_whole() {
 }
 
 #[test]
-fn a_304_that_nothing_stored_asked_for_confirms_nothing() {
+fn a_304_without_a_validator_of_the_store_confirms_nothing() {
     let rig = Rig::http();
     let path = rig.path();
     // Stale when it comes, without a validator, and of use to those who take stale responses.
     rig.get(&path, "200|Cache-Control: max-age=0, stale-if-error=100|=stored", &[]);
-    let theirs = [("If-None-Match", "\"theirs\"")];
-    let reply = rig.get(&path, "304|Cache-Control: max-age=100|ETag: \"theirs\"", &theirs);
+    let other = [("If-None-Match", "\"theirs\"")];
+    let response = rig.get(&path, "304|Cache-Control: max-age=100|ETag: \"theirs\"", &other);
     assert_eq!(
-        (reply.status(), rig.seen().head.field("if-none-match")),
+        (response.status(), rig.seen().head.field("if-none-match")),
         (304, None),
         "an origin that says 304 all the same"
     );
@@ -232,7 +235,7 @@ fn a_304_that_nothing_stored_asked_for_confirms_nothing() {
 }
 
 #[test]
-fn a_post_is_never_asked_for_on_condition() {
+fn a_post_is_never_conditional() {
     let rig = Rig::new("{mode: http, post: json}");
     let fields = [
         ("Content-Type", "application/json"),
@@ -246,7 +249,7 @@ fn a_post_is_never_asked_for_on_condition() {
 }
 
 #[test]
-fn a_background_fetch_that_is_told_of_another_answer_fetches_that_whole() {
+fn a_background_fetch_whose_304_is_for_another_response_fetches_that_whole() {
     let origin = Upstream::start(|conn, request| match request.head.field("if-none-match") {
         Some(_) => conn.respond(304, &[("ETag", "\"b\"")], ""),
         None => {

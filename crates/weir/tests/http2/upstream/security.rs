@@ -70,7 +70,7 @@ fn credentials_towards_targets_are_never_indexed_rule_22() {
     ];
     let mut target: Option<Raw> = None;
     for round in 0..3 {
-        let asked = client.open(&request("GET", "/", &secrets[..3]), true);
+        let requested = client.open(&request("GET", "/", &secrets[..3]), true);
         let target = target.get_or_insert_with(|| Raw::accept(&listener));
         let (_, stream, head) = target.until(HEADERS);
         let contains = |bytes: &[u8]| head.windows(bytes.len()).any(|window| window == bytes);
@@ -87,6 +87,6 @@ fn credentials_towards_targets_are_never_indexed_rule_22() {
         Encoder::default().field(&mut plain, Known::Other, b"x-region", b"north");
         assert_eq!(contains(&plain), round == 0, "round {round}");
         target.send(&frame(HEADERS, END_HEADERS | END_STREAM, stream, &block(&[(":status", "204")])));
-        assert_eq!(client.response(asked).status, 204);
+        assert_eq!(client.response(requested).status, 204);
     }
 }

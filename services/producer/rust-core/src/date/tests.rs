@@ -74,7 +74,7 @@ fn forms_that_are_refused() {
 
 proptest::proptest! {
     #[test]
-    fn any_text_has_an_answer(text: String) {
+    fn any_text_has_a_result(text: String) {
         is_date(&text);
     }
 

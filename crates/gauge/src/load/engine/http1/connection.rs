@@ -420,7 +420,7 @@ impl Connection {
     }
 
     /// Shows the kept response: a look-up of header fields, and the body.
-    pub(super) fn with_answer<'a>(&'a self, show: impl FnOnce(&dyn Fn(&str) -> Option<&'a [u8]>, &'a [u8])) {
+    pub(super) fn with_response<'a>(&'a self, show: impl FnOnce(&dyn Fn(&str) -> Option<&'a [u8]>, &'a [u8])) {
         let mut head = ResponseHead::default();
         let parsed = head.parse(&self.kept_head, 0, self.kept_head.len(), h1::Method::Get, &Limits::default()).is_ok();
         let header = |name: &str| -> Option<&'a [u8]> {

@@ -116,11 +116,11 @@ impl Http1 {
                     return connection.close();
                 }
             } else if unasked {
-                return self.fail(pacer, index, Failure::BadReply);
+                return self.fail(pacer, index, Failure::InvalidResponse);
             }
             match progress {
                 Progress::Done => return self.finish(pacer, index, clock::now(), closed || ended),
-                Progress::Bad => return self.fail(pacer, index, Failure::BadReply),
+                Progress::Bad => return self.fail(pacer, index, Failure::InvalidResponse),
                 Progress::Closed => return self.fail(pacer, index, Failure::Closed),
                 Progress::Upgraded(took) => {
                     self.upgraded(pacer, index, took);

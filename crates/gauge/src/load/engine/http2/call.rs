@@ -7,7 +7,7 @@ use h2::SendStream;
 use h2::client::ResponseFuture;
 use tokio::sync::Notify;
 
-use super::{Answered, KEEP, field_bytes, send};
+use super::{Completed, KEEP, field_bytes, send};
 use crate::load::engine::clock;
 use crate::load::engine::recorder::{CallStream, Response};
 use crate::load::grpc::{Frames, Method, OK};
@@ -27,7 +27,7 @@ pub(super) async fn stream(
     mut request: SendStream<Bytes>,
     mut messages: impl Iterator<Item = Bytes>,
     keep_body: bool,
-) -> Result<Answered, Broken> {
+) -> Result<Completed, Broken> {
     if method.takes_stream && method.returns_stream {
         let talk = Talk::default();
         let seen = tokio::select! {
@@ -129,13 +129,13 @@ impl Talk {
 
 /// What was seen of a response.
 struct Seen {
-    answered: Answered,
+    responses: Completed,
     stream: CallStream,
 }
 
 impl Seen {
-    fn judge(mut self, method: &Method) -> Answered {
-        if self.answered.response.status == OK {
+    fn judge(mut self, method: &Method) -> Completed {
+        if self.responses.response.status == OK {
             let stream = &mut self.stream;
             let (messages, responses) = (u64::from(method.messages), u64::from(method.responses));
             stream.is_short = stream.sent < messages || method.returns_stream && stream.received < responses;
@@ -144,11 +144,11 @@ impl Seen {
                 let why = format!(
                     "OK after {sent} messages sent and {received} received; {messages} were to be sent, and at least {responses} received"
                 );
-                self.answered.why = Some(why);
+                self.responses.why = Some(why);
             }
-            self.answered.stream = Some(self.stream);
+            self.responses.stream = Some(self.stream);
         }
-        self.answered
+        self.responses
     }
 }
 
@@ -205,5 +205,5 @@ async fn receive(
     }
     let why = (counted != OK).then(|| method.why(counted, &head.headers, end));
     let response = Response { done, status: counted, bytes, marked: false, stream: None };
-    Ok(Seen { answered: Answered { response, fields: head.headers, body, why, stream: None }, stream: seen })
+    Ok(Seen { responses: Completed { response, fields: head.headers, body, why, stream: None }, stream: seen })
 }

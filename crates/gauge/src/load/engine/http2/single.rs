@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 
 use super::{body_of, handshake, head_of, send, windows};
-use crate::load::engine::Answer;
+use crate::load::engine::Fetched;
 use crate::load::grpc::Method as Grpc;
 use crate::load::prepare::{Authority, Operation};
 
@@ -44,7 +44,7 @@ pub(crate) fn once(
     authority: &Authority,
     values: &[Vec<u8>],
     timeout: Duration,
-) -> io::Result<Answer> {
+) -> io::Result<Fetched> {
     let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
     let request = head_of(operation, authority, values);
     // Of a stream the first message, which is then its last.
@@ -64,7 +64,7 @@ async fn exchange_on(
     request: Request<()>,
     body: Option<Bytes>,
     operation: &Operation,
-) -> io::Result<Answer> {
+) -> io::Result<Fetched> {
     let receive = async {
         let mut sender = sender.ready().await.map_err(io::Error::other)?;
         let (response, mut stream) = sender.send_request(request, body.is_none()).map_err(io::Error::other)?;
@@ -74,7 +74,7 @@ async fn exchange_on(
         if let Some(body) = body {
             // A server may respond without having read all: then the response counts.
             tokio::select! {
-                answer = &mut receive => return answer,
+                completed = &mut receive => return completed,
                 _ = send(&mut stream, body, true) => {}
             }
         }
@@ -82,7 +82,7 @@ async fn exchange_on(
     };
     tokio::pin!(receive);
     tokio::select! {
-        answer = &mut receive => answer,
+        completed = &mut receive => completed,
         // What came before the connection ended is there to be read.
         ended = driver => match ended {
             Ok(()) => receive.await,
@@ -92,7 +92,7 @@ async fn exchange_on(
 }
 
 /// A whole response; the fields of its trailers stand behind those of its head.
-async fn receive(response: h2::client::ResponseFuture, sent: Instant, grpc: Option<&Grpc>) -> io::Result<Answer> {
+async fn receive(response: h2::client::ResponseFuture, sent: Instant, grpc: Option<&Grpc>) -> io::Result<Fetched> {
     let (head, mut stream) = response.await.map_err(io::Error::other)?.into_parts();
     let is_complete = stream.is_end_stream();
     let field = |(name, value): (&HeaderName, &HeaderValue)| {
@@ -116,5 +116,5 @@ async fn receive(response: h2::client::ResponseFuture, sent: Instant, grpc: Opti
             .ok_or_else(|| io::Error::other("the response is not one of gRPC"))?,
     };
     let headers = head.headers.iter().chain(trailers.iter().flatten()).map(field).collect();
-    Ok(Answer { status, headers, body, arrived })
+    Ok(Fetched { status, headers, body, arrived })
 }

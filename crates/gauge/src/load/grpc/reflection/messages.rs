@@ -21,7 +21,7 @@ pub(crate) enum Wanted {
 
 /// `ServerReflectionResponse`.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Reply {
+pub(crate) struct ReflectionResponse {
     #[prost(oneof = "Content", tags = "4, 6, 7")]
     pub(crate) content: Option<Content>,
 }

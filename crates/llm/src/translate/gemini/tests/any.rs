@@ -214,8 +214,8 @@ fn conversation() -> impl Strategy<Value = Value> {
         if let Some(system) = system {
             messages.push(json!({"role": "system", "content": system}));
         }
-        for (turn, (asked, said, calls)) in turns.into_iter().enumerate() {
-            messages.push(json!({"role": "user", "content": asked}));
+        for (turn, (requested, said, calls)) in turns.into_iter().enumerate() {
+            messages.push(json!({"role": "user", "content": requested}));
             let id = |n: usize| format!("c{turn}_{n}");
             if said.is_none() && calls.is_empty() {
                 continue;

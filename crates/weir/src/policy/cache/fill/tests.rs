@@ -198,7 +198,7 @@ fn a_budget_that_is_used_up_makes_fetches_pass_through() {
 }
 
 #[test]
-fn what_a_slow_reader_holds_of_an_answer_too_large_to_keep_still_counts() {
+fn what_a_slow_reader_holds_of_a_response_too_large_to_keep_still_counts() {
     let budget = Budget::new(1 << 20);
     let held = || budget.held.load(Ordering::Relaxed);
     let block = |byte: u8| Bytes::from(vec![byte; SMALL]);

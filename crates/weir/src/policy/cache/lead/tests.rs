@@ -28,8 +28,8 @@ pub(in crate::policy::cache) fn cache() -> Arc<Cache> {
     Arc::new(Cache { settings, path: crate::route::path::Policy::default(), state })
 }
 
-pub(in crate::policy::cache) fn asked() -> Asked {
-    Asked {
+pub(in crate::policy::cache) fn wanted() -> CacheRequest {
+    CacheRequest {
         class: Class::Get,
         control: RequestControl::default(),
         is_authorized: false,
@@ -47,14 +47,14 @@ pub(in crate::policy::cache) fn keys() -> KeyScratch {
 }
 
 fn lead(cache: &Arc<Cache>) -> Box<Lead> {
-    Lead::join(cache, &keys(), asked(), Fwd::UriMiss).expect("nobody leads")
+    Lead::join(cache, &keys(), wanted(), Fwd::UriMiss).expect("nobody leads")
 }
 
 /// The purge may come before, between or after the steps of storing.
 #[test]
 fn a_purge_at_any_moment_of_storing_leaves_nothing_behind() {
     let cache = cache();
-    let answer = entry("body");
+    let response = entry("body");
     for round in 0..2_000 {
         let lead = lead(&cache);
         let (is_ready, go) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -72,18 +72,18 @@ fn a_purge_at_any_moment_of_storing_leaves_nothing_behind() {
             wait_for(&is_ready);
             go.store(true, Ordering::Release);
             (0..round % 50).for_each(|_| std::hint::spin_loop());
-            lead.store(&answer);
+            lead.store(&response);
         });
         assert_eq!(cache.state.memory.entries(), 0);
     }
 }
 
 #[test]
-fn an_answer_that_took_the_place_of_another_is_not_removed_for_it() {
+fn a_response_that_replaced_another_is_not_removed_for_it() {
     let cache = cache();
     let (first, second) = (entry("1"), entry("2"));
     let memory = &cache.state.memory;
-    memory.put(first.head.key.clone(), Slot::Answer(second.clone()));
-    assert!(!memory.remove_answer(&first.head.key, &first));
-    assert!(memory.remove_answer(&second.head.key, &second));
+    memory.put(first.head.key.clone(), Slot::Response(second.clone()));
+    assert!(!memory.remove_response(&first.head.key, &first));
+    assert!(memory.remove_response(&second.head.key, &second));
 }

@@ -12,7 +12,7 @@ fn response(path: &str, generation: u64) -> Entry {
     let head = Arc::get_mut(&mut entry.head).unwrap();
     head.key = super::super::key::Key::from(format!("http://h/{path}\0").as_bytes());
     head.generation = generation;
-    (head.terms.received_ms, head.terms.lifetime_ms) = (clock::wall_ms(), 1_000_000);
+    (head.freshness.received_ms, head.freshness.lifetime_ms) = (clock::wall_ms(), 1_000_000);
     entry
 }
 
@@ -60,7 +60,7 @@ async fn a_purge_with_a_number_that_was_lost_reaches_newer_responses() {
     let purges = &cache.state.purges;
     cache.merge_purges(&read(10, &[(&url("other"), 10)])).await;
     let stored = response("x", 10);
-    cache.state.memory.put(stored.head.key.clone(), super::super::store::Slot::Answer(stored));
+    cache.state.memory.put(stored.head.key.clone(), super::super::store::Slot::Response(stored));
     let unwritten = cache.merge_purges(&read(8, &[(&url("x"), 8)])).await;
     assert_eq!(cache.state.memory.entries(), 0, "what is in memory is purged though its number is higher");
     assert!(purges.allows(response("x", 10)).is_none(), "and so is what is in Redis");
@@ -119,14 +119,14 @@ async fn every_kind_of_purge_concerns_what_it_names() {
             let cache = cache();
             let target = Target { which: which.clone(), soft };
             let stored = response("x", 0);
-            cache.state.memory.put(stored.head.key.clone(), super::super::store::Slot::Answer(stored.clone()));
+            cache.state.memory.put(stored.head.key.clone(), super::super::store::Slot::Response(stored.clone()));
             cache.merge_purges(&read(1, &[(&target, 1)])).await;
             let is_kept = cache.state.memory.entries() == 1;
             assert_eq!(is_kept, !concerned || soft, "{target:?}");
-            assert_eq!(stored.terms() != stored.head.terms, concerned && soft, "{target:?}");
+            assert_eq!(stored.freshness() != stored.head.freshness, concerned && soft, "{target:?}");
             let from_redis = cache.state.purges.allows(response("x", 0));
             assert_eq!(from_redis.is_some(), !concerned || soft, "{target:?}");
-            let is_stale = from_redis.is_some_and(|entry| entry.terms() != entry.head.terms);
+            let is_stale = from_redis.is_some_and(|entry| entry.freshness() != entry.head.freshness);
             assert_eq!(is_stale, concerned && soft, "{target:?}");
         }
     }
@@ -138,9 +138,9 @@ async fn a_hard_purge_prevails() {
     let cache = cache();
     let soft = Target { soft: true, ..url("x") };
     let stored = response("x", 0);
-    cache.state.memory.put(stored.head.key.clone(), super::super::store::Slot::Answer(stored));
+    cache.state.memory.put(stored.head.key.clone(), super::super::store::Slot::Response(stored));
     cache.merge_purges(&read(2, &[(&soft, 2), (&url("x"), 1)])).await;
     assert_eq!(cache.state.memory.entries(), 0);
     assert!(cache.state.purges.allows(response("x", 0)).is_none());
-    assert!(cache.state.purges.allows(response("x", 1)).is_some_and(|entry| entry.terms() != entry.head.terms));
+    assert!(cache.state.purges.allows(response("x", 1)).is_some_and(|entry| entry.freshness() != entry.head.freshness));
 }

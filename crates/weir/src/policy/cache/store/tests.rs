@@ -2,7 +2,7 @@ use super::*;
 use crate::policy::cache::entry::tests::entry;
 
 fn put(memory: &Memory, key: &str, body: &str) {
-    memory.put(Key::from(key.as_bytes()), Slot::Answer(entry(body)));
+    memory.put(Key::from(key.as_bytes()), Slot::Response(entry(body)));
 }
 
 fn has(memory: &Memory, key: &str) -> bool {
@@ -24,7 +24,7 @@ fn both_bounds_hold_at_every_moment() {
 }
 
 #[test]
-fn many_small_answers_fill_the_store_to_its_cap_of_entries() {
+fn many_small_responses_fill_the_store_to_its_cap_of_entries() {
     let memory = Memory::new(256 << 20, 10_000, 1 << 20);
     for number in 0..9_000 {
         put(&memory, &format!("http://test/{number}"), "small");
@@ -38,8 +38,8 @@ fn a_soft_purge_keeps_and_a_hard_one_takes_out() {
     put(&memory, "a", "1");
     put(&memory, "b", "2");
     assert_eq!(memory.purge(5, |key, _| (key == b"a").then_some(Purged::Soft)), 1);
-    let Some(Slot::Answer(entry)) = memory.get(KeyRef::of(b"a")) else { panic!("it is gone") };
-    assert_eq!(entry.terms().ttl_ms(5), 0);
+    let Some(Slot::Response(entry)) = memory.get(KeyRef::of(b"a")) else { panic!("it is gone") };
+    assert_eq!(entry.freshness().ttl_ms(5), 0);
     assert_eq!(memory.purge(5, |_, _| Some(Purged::Hard)), 2);
     assert!(!has(&memory, "a") && !has(&memory, "b"));
 }

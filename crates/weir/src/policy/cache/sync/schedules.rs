@@ -15,7 +15,7 @@ use super::super::entry::Entry;
 use super::super::entry::tests::{entry, head};
 use super::super::fill::{Budget, Fill, LAG_NS, Piece, Progress, Reader};
 use super::super::lead::Lead;
-use super::super::lead::tests::{asked, cache, keys};
+use super::super::lead::tests::{cache, keys, wanted};
 use super::super::purge::Chosen;
 use super::super::rules::Fwd;
 
@@ -161,7 +161,7 @@ fn schedules_of_requests_that_join() {
         let is_fetching = Arc::new(AtomicBool::new(false));
         let request = || {
             let (cache, is_fetching) = (cache.clone(), is_fetching.clone());
-            thread::spawn(move || match Lead::join(&cache, &keys(), asked(), Fwd::UriMiss) {
+            thread::spawn(move || match Lead::join(&cache, &keys(), wanted(), Fwd::UriMiss) {
                 Ok(lead) => {
                     assert!(!is_fetching.swap(true, Ordering::SeqCst), "two fetch at once");
                     thread::yield_now();
@@ -184,7 +184,7 @@ fn schedules_of_a_purge_during_a_fetch() {
         let cache = cache();
         let fetch = |cache: Arc<Cache>| {
             thread::spawn(move || {
-                let lead = Lead::join(&cache, &keys(), asked(), Fwd::UriMiss).ok()?;
+                let lead = Lead::join(&cache, &keys(), wanted(), Fwd::UriMiss).ok()?;
                 let purges = lead.began().purges;
                 lead.finish(&entry("early"));
                 Some(purges)
@@ -195,7 +195,7 @@ fn schedules_of_a_purge_during_a_fetch() {
             let cache = cache.clone();
             thread::spawn(move || {
                 cache.take_out(&Arc::new(Chosen::All), false);
-                Lead::join(&cache, &keys(), asked(), Fwd::UriMiss).is_err()
+                Lead::join(&cache, &keys(), wanted(), Fwd::UriMiss).is_err()
             })
         };
         let (purges, has_joined) = (early.join().unwrap(), late.join().unwrap());

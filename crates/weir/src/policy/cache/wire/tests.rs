@@ -10,26 +10,26 @@ fn read_back(value: &[u8], digest: &[u8; 32]) -> Option<Stored> {
 }
 
 #[test]
-fn an_answer_comes_back_as_it_was() {
+fn a_response_comes_back_as_it_was() {
     let mut kept = entry("body");
     let head = Arc::get_mut(&mut kept.head).unwrap();
     head.length = Some(4);
-    head.asked_ms = 77;
+    head.requested_ms = 77;
     head.generation = 5;
     head.varies = Some(Arc::new(Varies { names: (*b"accept,x-v").into(), born: 9 }));
-    let value = answer(&DIGEST, &kept);
-    let Some(Stored::Answer(back)) = read_back(&value, &DIGEST) else { panic!("nothing came back") };
-    assert_eq!((back.terms(), back.head.class), (kept.terms(), kept.head.class));
+    let value = response(&DIGEST, &kept);
+    let Some(Stored::Response(back)) = read_back(&value, &DIGEST) else { panic!("nothing came back") };
+    assert_eq!((back.freshness(), back.head.class), (kept.freshness(), kept.head.class));
     assert_eq!((back.head.fields().0, back.body(), back.head.length), (kept.head.fields().0, kept.body(), Some(4)));
     assert_eq!(back.head.generation, 5);
-    assert_eq!((back.head.asked_ms, &*back.head.tags[1]), (77, &b"b"[..]));
+    assert_eq!((back.head.requested_ms, &*back.head.tags[1]), (77, &b"b"[..]));
     let varies = back.head.varies.as_ref().unwrap();
     assert_eq!((&*varies.names, varies.born), (&b"accept,x-v"[..], 9));
-    assert_eq!(answer(&DIGEST, &back), value);
+    assert_eq!(response(&DIGEST, &back), value);
 }
 
 #[test]
-fn what_answers_differ_by_comes_back() {
+fn what_responses_differ_by_comes_back() {
     let value = varies(&DIGEST, &Varies { names: (*b"accept").into(), born: 3 }, &entry(""));
     let Some(Stored::Varies(back)) = read_back(&value, &DIGEST) else { panic!("nothing came back") };
     assert_eq!((&*back.names, back.born), (&b"accept"[..], 3));
@@ -39,14 +39,16 @@ fn what_answers_differ_by_comes_back() {
 fn a_soft_purge_is_written_with_it() {
     let kept = entry("");
     kept.call_stale(4_000);
-    let Some(Stored::Answer(back)) = read_back(&answer(&DIGEST, &kept), &DIGEST) else { panic!("nothing came back") };
-    assert_eq!(back.terms().staleness_ms(5_000), 1_000);
+    let Some(Stored::Response(back)) = read_back(&response(&DIGEST, &kept), &DIGEST) else {
+        panic!("nothing came back")
+    };
+    assert_eq!(back.freshness().staleness_ms(5_000), 1_000);
 }
 
 #[test]
 fn another_key_another_version_and_a_cut_value_are_nothing() {
     let varying = varies(&DIGEST, &Varies { names: (*b"accept").into(), born: 3 }, &entry(""));
-    for value in [answer(&DIGEST, &entry("body")), answer(&DIGEST, &entry("")), varying] {
+    for value in [response(&DIGEST, &entry("body")), response(&DIGEST, &entry("")), varying] {
         assert!(read_back(&value, &DIGEST).is_some());
         assert!(read_back(&value, &[8; 32]).is_none());
         let mut next = value.clone();
@@ -62,7 +64,7 @@ fn another_key_another_version_and_a_cut_value_are_nothing() {
 #[test]
 fn fields_that_would_split_or_frame_a_message_are_nothing() {
     let kept = entry("body");
-    let (value, fields) = (answer(&DIGEST, &kept), kept.head.fields().0);
+    let (value, fields) = (response(&DIGEST, &kept), kept.head.fields().0);
     let at = memchr::memmem::find(&value, fields).expect("the fields are in it");
     for place in (0..fields.len()).filter(|place| fields[*place] != b'\n') {
         let mut split = value.clone();
@@ -99,20 +101,20 @@ proptest! {
         } else {
             value = bytes;
         }
-        if let Some(Stored::Answer(back)) = read_back(&value, &DIGEST) {
-            prop_assert!((200..600).contains(&back.head.terms.status));
+        if let Some(Stored::Response(back)) = read_back(&value, &DIGEST) {
+            prop_assert!((200..600).contains(&back.head.freshness.status));
         }
     }
 
     #[test]
-    fn a_changed_byte_gives_nothing_or_an_answer_like_any_other(at in 0..100usize, byte in any::<u8>()) {
-        let mut value = answer(&DIGEST, &entry("body"));
+    fn a_changed_byte_gives_nothing_or_a_response_like_any_other(at in 0..100usize, byte in any::<u8>()) {
+        let mut value = response(&DIGEST, &entry("body"));
         let at = at % value.len();
         value[at] = byte;
-        if let Some(Stored::Answer(back)) = read_back(&value, &DIGEST) {
-            let written = answer(&DIGEST, &back);
-            let Some(Stored::Answer(again)) = read_back(&written, &DIGEST) else { panic!("it is not read back") };
-            prop_assert_eq!(answer(&DIGEST, &again), written);
+        if let Some(Stored::Response(back)) = read_back(&value, &DIGEST) {
+            let written = response(&DIGEST, &back);
+            let Some(Stored::Response(again)) = read_back(&written, &DIGEST) else { panic!("it is not read back") };
+            prop_assert_eq!(response(&DIGEST, &again), written);
         }
     }
 }

@@ -22,7 +22,7 @@ impl Limits {
         list: &mut Vec<Value>,
     ) -> Result<(), BadQuestion> {
         let now_us = micros(self.now());
-        for budget in self.asked_budgets(question) {
+        for budget in self.budgets_of(question) {
             let mut entry = describe(budget);
             match self.budget_key(budget, &question.key) {
                 Ok(Some(key)) => {
@@ -47,7 +47,7 @@ impl Limits {
     ) -> Result<usize, BadQuestion> {
         let now_us = micros(self.now());
         let mut fitting = 0;
-        for budget in self.asked_budgets(question) {
+        for budget in self.budgets_of(question) {
             match self.budget_key(budget, &question.key) {
                 Ok(Some(key)) => {
                     fitting += 1;
@@ -68,12 +68,12 @@ impl Limits {
         &self,
         workers: &impl Workers,
         question: &Question,
-        answer: &mut Value,
+        result: &mut Value,
     ) {
         for (budget, key) in self.remote_budgets(question) {
             let name = budget.name(key);
             let found = on_worker(workers, async move |remote| look(&remote, &name).await).await;
-            let Some(list) = answer["limits"].as_array_mut() else { return };
+            let Some(list) = result["limits"].as_array_mut() else { return };
             let is_it =
                 |entry: &&mut Value| entry["name"] == *budget.spec.name && entry["tiers"] == tiers(&budget.spec.tiers);
             let Some(entry) = list.iter_mut().find(is_it) else { continue };
@@ -124,17 +124,17 @@ impl Limits {
 
     /// Whether a question names a limit of tokens or money.
     pub(in super::super) fn has_budget(&self, question: &Question) -> bool {
-        self.asked_budgets(question).next().is_some()
+        self.budgets_of(question).next().is_some()
     }
 
-    fn asked_budgets<'a>(&'a self, question: &'a Question) -> impl Iterator<Item = &'a Arc<Budget>> {
+    fn budgets_of<'a>(&'a self, question: &'a Question) -> impl Iterator<Item = &'a Arc<Budget>> {
         let fits = |budget: &&Arc<Budget>| question.names(&budget.spec.name, &budget.spec.group);
         self.budgets().iter().filter(fits)
     }
 
     fn remote_budgets(&self, question: &Question) -> Vec<(Arc<Budget>, Key)> {
-        let asked = self.asked_budgets(question).filter(|budget| budget.spec.store == LimitStore::Redis);
-        asked
+        let input = self.budgets_of(question).filter(|budget| budget.spec.store == LimitStore::Redis);
+        input
             .filter_map(|budget| Some((budget.clone(), self.budget_key(budget, &question.key).ok().flatten()?)))
             .collect()
     }

@@ -35,7 +35,7 @@ pub(super) struct Question {
 
 /// What Redis says to a [`Question`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct ScriptResult {
     /// 1: reserved; 0: too little is left; less: nothing was reserved though there is enough.
     pub(super) result: i64,
     pub(super) left: u64,
@@ -58,8 +58,8 @@ pub(super) async fn reserve(
     lasts_us: u64,
     now_us: u64,
     questions: &[Question],
-) -> Vec<Result<Answer, Failure>> {
-    let ask = async |questions: &[Question]| -> Result<Vec<Answer>, Failure> {
+) -> Vec<Result<ScriptResult, Failure>> {
+    let check = async |questions: &[Question]| -> Result<Vec<ScriptResult>, Failure> {
         if !client.may_serve(&questions[0].name) {
             return Err(Failure::Unavailable);
         }
@@ -68,15 +68,15 @@ pub(super) async fn reserve(
             cmd.arg(id).arg(lasts_us);
             questions.iter().for_each(|question| write_question(cmd, question, now_us));
         });
-        answers(&value.await?)
+        outcomes(&value.await?)
             .filter(|list| list.len() == questions.len())
             .ok_or_else(|| Failure::Refused("the script returned something other than numbers".to_owned()))
     };
     if client.is_cluster() {
-        let each = all(questions.iter().map(|question| ask(std::slice::from_ref(question)))).await;
-        return each.into_iter().map(|answer| answer.map(|list| list[0])).collect();
+        let each = all(questions.iter().map(|question| check(std::slice::from_ref(question)))).await;
+        return each.into_iter().map(|outcome| outcome.map(|list| list[0])).collect();
     }
-    match ask(questions).await {
+    match check(questions).await {
         Ok(list) => list.into_iter().map(Ok).collect(),
         Err(failure) => vec![Err(failure); questions.len()],
     }
@@ -100,7 +100,7 @@ fn write_question(cmd: &mut Cmd, question: &Question, now_us: u64) {
     }
 }
 
-fn answers(value: &Value) -> Option<Vec<Answer>> {
+fn outcomes(value: &Value) -> Option<Vec<ScriptResult>> {
     let Value::Array(numbers) = value else { return None };
     let number = |value: &Value| match value {
         Value::Int(number) => Some(*number),
@@ -108,11 +108,11 @@ fn answers(value: &Value) -> Option<Vec<Answer>> {
     };
     let unsigned = |value: &Value| u64::try_from(number(value)?).ok();
     let (groups, []) = numbers.as_chunks::<5>() else { return None };
-    let answer = |[result, left, reset, retry, _]: &[Value; 5]| {
+    let outcome = |[result, left, reset, retry, _]: &[Value; 5]| {
         let (left, reset_us, retry_us) = (unsigned(left)?, unsigned(reset)?, unsigned(retry)?);
-        Some(Answer { result: number(result)?, left, reset_us, retry_us })
+        Some(ScriptResult { result: number(result)?, left, reset_us, retry_us })
     };
-    groups.iter().map(answer).collect()
+    groups.iter().map(outcome).collect()
 }
 
 /// Settles a reservation. What Redis does not take is sent again in the background, until the reservation would have ended anyway.

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::super::check::{Asked, Keyed, write_key};
+use super::super::check::{Keyed, LimitInput, write_key};
 use super::super::{Decision, Key, KeyBytes, RouteLimits, StoreFailed, WorkerLimits};
 use super::account::Rule;
 use super::remote::{self, Question, Used};
@@ -161,7 +161,7 @@ struct Query<'a> {
 pub async fn reserve(
     limits: &WorkerLimits,
     route: &RouteLimits,
-    asked: &Asked<'_>,
+    input: &LimitInput<'_>,
     wish: &Wish,
 ) -> Result<Result<(Reservation, Vec<(Arc<Budget>, Decision)>), Refused>, StoreFailed> {
     let mut reservation = Reservation::default();
@@ -169,7 +169,7 @@ pub async fn reserve(
     let mut bytes = KeyBytes::default();
     for limit in route.budgets.iter().filter_map(|index| limits.budget(*index)) {
         let spec = &limit.budget.spec;
-        if !spec.tiers.include(asked.identity.and_then(|who| who.tier.as_deref())) {
+        if !spec.tiers.include(input.identity.and_then(|who| who.tier.as_deref())) {
             continue;
         }
         let amount = wish.amounts.of(spec.unit);
@@ -177,7 +177,7 @@ pub async fn reserve(
             limit.metrics.dropped();
             Refused { budget: limit.budget.clone(), reason, decision, amount }
         };
-        match write_key(&mut bytes, &spec.key, &spec.missing_key, asked) {
+        match write_key(&mut bytes, &spec.key, &spec.missing_key, input) {
             Keyed::Whole => {}
             Keyed::Skip => continue,
             Keyed::Refuse if spec.enforce => return Ok(Err(refused(RefusedFor::MissingKey, Decision::default()))),
@@ -207,7 +207,7 @@ pub async fn reserve(
         if let Some(query) = queries.iter().find(|query| refuses(query) && query.decision.is_counted()) {
             query.limit.metrics.dropped();
             let spec = &query.limit.budget.spec;
-            limits.note_refused(&spec.name, query.key, &spec.key, asked);
+            limits.note_refused(&spec.name, query.key, &spec.key, input);
             let (budget, decision) = (query.limit.budget.clone(), query.decision);
             return Ok(Err(Refused { budget, reason: RefusedFor::Exceeded, decision, amount: query.amount }));
         }
@@ -267,14 +267,14 @@ impl Reservation {
         let client = limits.remote.as_ref().map(|remote| remote.client().clone());
         let questions: Vec<Question> = queries.iter().map(question).collect();
         let since_ns = clock::now_ns();
-        let answers = match &client {
+        let results = match &client {
             Some(client) => {
                 let id = format!("{:032x}", wish.id);
                 let until_ns = since_ns.saturating_add(nanos(lasts));
                 let now_us = micros(limits.shared.now());
-                let answers = remote::reserve(client, &id, lasts_us, now_us, &questions).await;
+                let results = remote::reserve(client, &id, lasts_us, now_us, &questions).await;
                 self.remote = Some(RemoteReservation { client: client.clone(), id, until_ns });
-                answers
+                results
             }
             // The configuration was checked: there is a Redis where a limit names it.
             None => vec![Err(Failure::Unavailable); queries.len()],
@@ -284,19 +284,19 @@ impl Reservation {
         let mut doubtful = Vec::new();
         let mut failed = Vec::new();
         let took_ns = clock::now_ns().saturating_sub(since_ns);
-        for ((query, question), answer) in queries.iter_mut().zip(questions).zip(answers) {
+        for ((query, question), result) in queries.iter_mut().zip(questions).zip(results) {
             let limit = query.limit;
-            match answer {
-                Ok(answer) => {
-                    limit.metrics.store_answered(took_ns);
+            match result {
+                Ok(result) => {
+                    limit.metrics.store_responded(took_ns);
                     query.decision = Decision {
-                        allowed: answer.result != 0,
+                        allowed: result.result != 0,
                         limit: limit.budget.rule.limit(),
-                        remaining: answer.left,
-                        reset_ns: answer.reset_us.saturating_mul(1000),
-                        retry_ns: if answer.result == 0 { answer.retry_us.saturating_mul(1000) } else { 0 },
+                        remaining: result.left,
+                        reset_ns: result.reset_us.saturating_mul(1000),
+                        retry_ns: if result.result == 0 { result.retry_us.saturating_mul(1000) } else { 0 },
                     };
-                    if answer.result == 1 {
+                    if result.result == 1 {
                         let (budget, amount) = (limit.budget.clone(), query.amount);
                         self.charges.push(Charge { budget, amount, place: Place::Redis(question.name) });
                     }

@@ -22,12 +22,12 @@ fn worker(shared: &Arc<Limits>, index: usize, workers: usize) -> (WorkerLimits, 
     (limits, route)
 }
 
-fn with_request<R>(fields: &str, use_it: impl FnOnce(&Asked<'_>) -> R) -> R {
+fn with_request<R>(fields: &str, use_it: impl FnOnce(&LimitInput<'_>) -> R) -> R {
     let buf = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
     let mut head = RequestHead::default();
     head.parse(buf.as_bytes(), 0, buf.len(), &h1::Limits::default()).unwrap();
     let client = std::net::IpAddr::from([192, 0, 2, 1]).into();
-    use_it(&Asked {
+    use_it(&LimitInput {
         head: &head,
         buf: buf.as_bytes(),
         client,
@@ -57,9 +57,9 @@ fn many_workers_charge_every_limit_the_same() {
             scope.spawn(move || {
                 let (limits, route) = worker(shared, thread, 1);
                 let mut work = Work::default();
-                with_request("X: 1\r\n", |asked| {
+                with_request("X: 1\r\n", |input| {
                     for _ in 0..3000 {
-                        if check_local(&mut work, &limits, &route, Stage::All, asked) == Verdict::Allowed {
+                        if check_local(&mut work, &limits, &route, Stage::All, input) == Verdict::Allowed {
                             admitted.fetch_add(1, Relaxed);
                             most.fetch_max(flying.fetch_add(1, Relaxed) + 1, Relaxed);
                             std::thread::yield_now();
@@ -76,11 +76,11 @@ fn many_workers_charge_every_limit_the_same() {
     // What is left of each says what it was charged: what was taken back is back.
     let (limits, route) = worker(&shared, 0, 1);
     let mut work = Work::default();
-    let left = with_request("X: 1\r\n", |asked| {
-        assert_eq!(check_local(&mut work, &limits, &route, Stage::All, asked) == Verdict::Allowed, admitted < 5000);
-        work.asks
+    let left = with_request("X: 1\r\n", |input| {
+        assert_eq!(check_local(&mut work, &limits, &route, Stage::All, input) == Verdict::Allowed, admitted < 5000);
+        work.checks
             .iter()
-            .map(|ask| limits.get(ask.limit).unwrap().limit.memory.peek(ask.key, 1, shared.now()))
+            .map(|check| limits.get(check.limit).unwrap().limit.memory.peek(check.key, 1, shared.now()))
             .collect::<Vec<_>>()
     });
     let one_more = u64::from(admitted < 5000);
@@ -96,19 +96,19 @@ fn a_refusal_names_the_first_limit_that_refuses_and_writes_nothing() {
     let shared = Arc::new(Limits::new(&config, None));
     let (limits, route) = worker(&shared, 0, 1);
     let mut work = Work::default();
-    with_request("", |asked| {
-        assert_eq!(check_local(&mut work, &limits, &route, Stage::All, asked), Verdict::Allowed);
+    with_request("", |input| {
+        assert_eq!(check_local(&mut work, &limits, &route, Stage::All, input), Verdict::Allowed);
         for _ in 0..3 {
-            let verdict = check_local(&mut work, &limits, &route, Stage::All, asked);
-            assert!(matches!(verdict, Verdict::Refused(Ask { limit: 1, .. })), "{verdict:?}");
+            let verdict = check_local(&mut work, &limits, &route, Stage::All, input);
+            assert!(matches!(verdict, Verdict::Refused(LimitCheck { limit: 1, .. })), "{verdict:?}");
         }
     });
-    let wide = work.asks[0];
+    let wide = work.checks[0];
     assert_eq!(shared.get(0).unwrap().memory.peek(wide.key, 8, shared.now()).remaining, 0);
 }
 
 #[test]
-fn a_limit_that_is_switched_off_is_not_asked() {
+fn a_limit_that_is_switched_off_is_not_checked() {
     let config =
         config("  off: {algorithm: fixed_window, key: header:x, quota: 0, window: 1s, missing_key: {status: 400}}\n");
     let shared = Arc::new(Limits::new(&config, None));
@@ -122,9 +122,9 @@ fn what_a_client_chooses_is_counted_once() {
     let shared = Arc::new(Limits::new(&config, None));
     let (limits, route) = worker(&shared, 0, 1);
     let mut work = Work::default();
-    let mut ask = |fields: &str| {
-        with_request(fields, |asked| check_local(&mut work, &limits, &route, Stage::All, asked) == Verdict::Allowed)
+    let mut check = |fields: &str| {
+        with_request(fields, |input| check_local(&mut work, &limits, &route, Stage::All, input) == Verdict::Allowed)
     };
-    assert!(ask("X: 1\r\n") && !ask("x:   1  \r\n"), "names and white space do not matter");
-    assert!(ask("") && !ask("X:\r\n") && !ask("X: 2\r\nX: 3\r\n"), "nothing, empty and ambiguous are the same");
+    assert!(check("X: 1\r\n") && !check("x:   1  \r\n"), "names and white space do not matter");
+    assert!(check("") && !check("X:\r\n") && !check("X: 2\r\nX: 3\r\n"), "nothing, empty and ambiguous are the same");
 }

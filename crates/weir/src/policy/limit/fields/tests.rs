@@ -14,8 +14,8 @@ fn limits(limits: &str, count: usize) -> (WorkerLimits, RouteLimits) {
     (limits, route)
 }
 
-fn ask(limit: usize, decision: Decision) -> Ask {
-    Ask { limit, key: Key(0), cost: 1, decision }
+fn check(limit: usize, decision: Decision) -> LimitCheck {
+    LimitCheck { limit, key: Key(0), cost: 1, decision }
 }
 
 fn left(limit: u64, remaining: u64, reset_ns: u64) -> Decision {
@@ -23,20 +23,20 @@ fn left(limit: u64, remaining: u64, reset_ns: u64) -> Decision {
 }
 
 #[test]
-fn an_answer_names_every_limit_that_shows_itself() {
+fn a_response_names_every_limit_that_shows_itself() {
     let (limits, route) = limits(
         "  a: {rate: 3/s, burst: 4, headers: [ietf, legacy]}\n  hidden: {rate: 1/s, headers: []}\n  \
            c: {algorithm: concurrency, quota: 7}\n  d: {algorithm: fixed_window, quota: 9, window: 1500ms, headers: [ietf, legacy]}\n",
         4,
     );
-    let asks = [
-        ask(0, left(4, 3, 333_333_334)),
-        ask(1, left(40, 0, 1)),
-        ask(2, left(7, 6, 0)),
-        ask(3, left(9, 1, 1_000_000_001)),
+    let checks = [
+        check(0, left(4, 3, 333_333_334)),
+        check(1, left(40, 0, 1)),
+        check(2, left(7, 6, 0)),
+        check(3, left(9, 1, 1_000_000_001)),
     ];
     let mut out = Vec::new();
-    write_allowed(&mut out, &limits, &route, &asks);
+    write_allowed(&mut out, &limits, &route, &checks);
     assert_eq!(
         String::from_utf8(out).unwrap(),
         "RateLimit-Policy: \"a\";q=4;w=2, \"c\";q=7;qu=\"concurrent-requests\", \"d\";q=9;w=2\r\n\
@@ -45,7 +45,7 @@ fn an_answer_names_every_limit_that_shows_itself() {
     );
     // A limit that was not checked has no fields.
     let mut out = Vec::new();
-    write_allowed(&mut out, &limits, &route, &[ask(0, Decision::unlimited())]);
+    write_allowed(&mut out, &limits, &route, &[check(0, Decision::unlimited())]);
     let text = String::from_utf8(out).unwrap();
     assert!(
         text.starts_with("RateLimit-Policy: ") && !text.contains("RateLimit: ") && !text.contains("Remaining"),

@@ -12,14 +12,14 @@ pub(super) use {
 
 #[cfg(all(test, feature = "shuttle"))]
 pub(super) use {
+    fakes::{ArcSwap, AtomicU128},
     shuttle::sync::atomic::{AtomicU64, AtomicUsize},
     shuttle::sync::{Mutex, MutexGuard, PoisonError},
-    stand_ins::{ArcSwap, AtomicU128},
 };
 
 /// What the scheduler does not have: the real thing, with a place before each use where another thread may run.
 #[cfg(all(test, feature = "shuttle"))]
-mod stand_ins {
+mod fakes {
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
 

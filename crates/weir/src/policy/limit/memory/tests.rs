@@ -132,10 +132,10 @@ fn many_threads_on_growing_shards_admit_exactly_the_quota() {
         }
     });
     // A step that divides the number of keys visits some keys more than once and others not at all.
-    let asked = |number| (0..THREADS).map(|thread| visits(number, 2 * thread + 1, KEYS)).sum::<u64>();
-    let expected: u64 = (0..KEYS).map(|number| asked(number).min(5)).sum();
+    let input = |number| (0..THREADS).map(|thread| visits(number, 2 * thread + 1, KEYS)).sum::<u64>();
+    let expected: u64 = (0..KEYS).map(|number| input(number).min(5)).sum();
     assert_eq!(admitted.into_inner(), expected);
-    assert_eq!(memory.keys(), (0..KEYS).filter(|&number| asked(number) > 0).count());
+    assert_eq!(memory.keys(), (0..KEYS).filter(|&number| input(number) > 0).count());
 }
 
 /// How often `n * step % keys` is `number`.

@@ -95,7 +95,7 @@ pub(super) struct Question {
 
 /// What Redis says to a [`Question`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct ScriptResult {
     /// Taken; 0: too little is left; less: nothing was taken though there is enough.
     pub(super) taken: i64,
     pub(super) left: u64,
@@ -104,7 +104,7 @@ pub(super) struct Answer {
     last: u64,
 }
 
-impl Answer {
+impl ScriptResult {
     pub(super) fn is_refusal(&self) -> bool {
         self.taken == 0
     }
@@ -142,20 +142,20 @@ pub(super) struct Call {
 
 /// A call on its way, shared by the requests in it.
 pub(super) struct Sent {
-    answers: std::cell::OnceCell<Result<Answers, Failure>>,
+    results: std::cell::OnceCell<Result<BatchResults, Failure>>,
     arrived: Notify,
 }
 
 /// The response to a call.
-pub(super) struct Answers {
-    list: Vec<Answer>,
+pub(super) struct BatchResults {
+    list: Vec<ScriptResult>,
     /// Before it was sent, in nanoseconds of the process: what Redis says lasts some time ends no earlier than that much later.
     pub(super) since_ns: u64,
 }
 
-impl Answers {
+impl BatchResults {
     /// Those of the questions from `first` on.
-    pub(super) fn from(&self, first: usize) -> &[Answer] {
+    pub(super) fn from(&self, first: usize) -> &[ScriptResult] {
         &self.list[first..]
     }
 }
@@ -183,7 +183,7 @@ impl Call {
     }
 
     /// Sends the call to Redis.
-    pub(super) async fn send(self, client: &Client) -> Result<Answers, Failure> {
+    pub(super) async fn send(self, client: &Client) -> Result<BatchResults, Failure> {
         self.send_by(&COUNT, client, &|_| ()).await
     }
 
@@ -193,7 +193,7 @@ impl Call {
         script: &Script,
         client: &Client,
         more: &dyn Fn(&mut Cmd),
-    ) -> Result<Answers, Failure> {
+    ) -> Result<BatchResults, Failure> {
         let names: Vec<&[u8]> = self.names.iter().map(|name| &name[..]).collect();
         let since_ns = clock::now_ns();
         let value = client.script_with(script, &names, |cmd| {
@@ -203,37 +203,37 @@ impl Call {
             }
             more(cmd);
         });
-        let list = answers(&value.await?).filter(|list| list.len() == names.len());
+        let list = results(&value.await?).filter(|list| list.len() == names.len());
         let list =
             list.ok_or_else(|| Failure::Refused("the script returned something other than numbers".to_owned()))?;
-        Ok(Answers { list, since_ns })
+        Ok(BatchResults { list, since_ns })
     }
 }
 
 impl Sent {
     pub(super) fn new() -> Rc<Self> {
-        Rc::new(Sent { answers: std::cell::OnceCell::new(), arrived: Notify::new() })
+        Rc::new(Sent { results: std::cell::OnceCell::new(), arrived: Notify::new() })
     }
 
     /// Called once.
-    pub(super) fn arrive(&self, answers: Result<Answers, Failure>) {
-        let _ = self.answers.set(answers);
+    pub(super) fn arrive(&self, results: Result<BatchResults, Failure>) {
+        let _ = self.results.set(results);
         self.arrived.notify_waiters();
     }
 
     /// Waits for the response.
-    pub(super) async fn answers(&self) -> Result<&Answers, &Failure> {
+    pub(super) async fn results(&self) -> Result<&BatchResults, &Failure> {
         loop {
             let arrived = self.arrived.notified();
-            if let Some(answers) = self.answers.get() {
-                return answers.as_ref();
+            if let Some(results) = self.results.get() {
+                return results.as_ref();
             }
             arrived.await;
         }
     }
 }
 
-fn answers(value: &Value) -> Option<Vec<Answer>> {
+fn results(value: &Value) -> Option<Vec<ScriptResult>> {
     let Value::Array(numbers) = value else { return None };
     let number = |value: &Value| match value {
         Value::Int(number) => Some(*number),
@@ -241,8 +241,13 @@ fn answers(value: &Value) -> Option<Vec<Answer>> {
     };
     let unsigned = |value: &Value| u64::try_from(number(value)?).ok();
     let (groups, []) = numbers.as_chunks::<4>() else { return None };
-    let answer = |[taken, left, reset, last]: &[Value; 4]| {
-        Some(Answer { taken: number(taken)?, left: unsigned(left)?, reset_us: unsigned(reset)?, last: unsigned(last)? })
+    let result = |[taken, left, reset, last]: &[Value; 4]| {
+        Some(ScriptResult {
+            taken: number(taken)?,
+            left: unsigned(left)?,
+            reset_us: unsigned(reset)?,
+            last: unsigned(last)?,
+        })
     };
-    groups.iter().map(answer).collect()
+    groups.iter().map(result).collect()
 }

@@ -146,13 +146,13 @@ async fn fly(remote: Rc<Remote>, prefetch: Prefetch) {
             remote.flights.tell(&name, 0, Met::Failed);
             continue;
         };
-        let (answer, since_ns) = list[0];
-        if answer.is_refusal() {
-            remote.flights.tell(&name, first, Met::Asked(answer, since_ns));
+        let (result, since_ns) = list[0];
+        if result.is_refusal() {
+            remote.flights.tell(&name, first, Met::CallResults(result, since_ns));
             continue;
         }
-        let (taken, now_ns) = (u64::try_from(answer.taken).unwrap_or(0), clock::now_ns());
-        let decision = answer.decision(prefetch.limit, taken);
+        let (taken, now_ns) = (u64::try_from(result.taken).unwrap_or(0), clock::now_ns());
+        let decision = result.decision(prefetch.limit, taken);
         let lasts_ns = prefetch.lasts_ns.unwrap_or(decision.reset_ns);
         let until_ns = since_ns.saturating_add(lasts_ns);
         let mut lease = remote.leases.collect(&name, taken, until_ns, &decision, since_ns, now_ns);

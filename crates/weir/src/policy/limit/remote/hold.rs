@@ -87,13 +87,13 @@ impl Default for Holds {
     }
 }
 
-/// A call for places is on its way. Dropped before [`Asking::end`], its result is unknown.
-pub(super) struct Asking {
+/// A call for places is on its way. Dropped before [`PendingCall::end`], its result is unknown.
+pub(super) struct PendingCall {
     remote: Rc<Remote>,
     names: Vec<Name>,
 }
 
-impl Asking {
+impl PendingCall {
     /// Its result is known, except for the counts in `doubtful`.
     pub(super) fn end(mut self, doubtful: impl Fn(&Name) -> bool) {
         for name in self.names.drain(..) {
@@ -102,7 +102,7 @@ impl Asking {
     }
 }
 
-impl Drop for Asking {
+impl Drop for PendingCall {
     fn drop(&mut self) {
         for name in self.names.drain(..) {
             self.remote.holds.call_ended(&name, true);
@@ -130,7 +130,7 @@ impl Drop for Held {
 
 impl Remote {
     /// Notes that a call for places begins.
-    pub(super) fn asking(self: &Rc<Self>, questions: &[Question]) -> Option<Asking> {
+    pub(super) fn pending_call(self: &Rc<Self>, questions: &[Question]) -> Option<PendingCall> {
         let names = questions.iter().filter(|question| question.definition[0] == KIND).map(|question| question.name);
         let names: Vec<Name> = names.collect();
         if names.is_empty() {
@@ -144,7 +144,7 @@ impl Remote {
         if !self.holds.is_saying.replace(true) {
             spawn_local(say_again(self.clone()));
         }
-        Some(Asking { remote: self.clone(), names })
+        Some(PendingCall { remote: self.clone(), names })
     }
 
     /// A place that Redis gave.

@@ -70,15 +70,7 @@ pub(super) struct Refusals(Memo<Over>);
 
 impl Refusals {
     /// Stores what Redis refused; the times of `decision` count from `since_ns`. It is believed for `most_ns` at most.
-    pub(super) fn remember(
-        &self,
-        name: Name,
-        cost: u64,
-        decision: &Decision,
-        since_ns: u64,
-        now_ns: u64,
-        most_ns: u64,
-    ) {
+    pub(super) fn note(&self, name: Name, cost: u64, decision: &Decision, since_ns: u64, now_ns: u64, most_ns: u64) {
         let retry_at_ns = since_ns.saturating_add(decision.retry_ns);
         let until_ns = retry_at_ns.min(since_ns.saturating_add(most_ns));
         let reset_at_ns = since_ns.saturating_add(decision.reset_ns);

@@ -21,16 +21,16 @@
 //!
 //! # When Redis does not respond
 //!
-//! Then `on_store_failure` decides for each limit, see [`stand_in`]. A request whose call was given up may have been charged in Redis too:
+//! Then `on_store_failure` decides for each limit, see [`local_fallback`]. A request whose call was given up may have been charged in Redis too:
 //! less is admitted then, never more. With `local`, in the window in which Redis fails a key may spend what Redis admitted and what the
 //! replicas admit by themselves, at most twice its quota; after that the replicas together admit one quota a window (but each at least 1).
 
 mod call;
 mod flight;
 mod hold;
+mod local_fallback;
 mod memo;
 mod operate;
-mod stand_in;
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -41,13 +41,13 @@ use std::time::Instant;
 
 use tokio::task::{spawn_local, yield_now};
 
-use super::{Algorithm, Ask, Permit, WorkerLimit, WorkerLimits};
+use super::{Algorithm, LimitCheck, Permit, WorkerLimit, WorkerLimits};
 use crate::redis::{Client, Failure, Redis};
 use crate::runtime::clock;
-use call::{Answer, Call, Name, Question, REFUND, Sent};
+use call::{Call, Name, Question, REFUND, ScriptResult, Sent};
 use flight::{Flights, Prefetch};
 pub(super) use hold::Held;
-use hold::{Asking, Holds, KIND};
+use hold::{Holds, KIND, PendingCall};
 use memo::{Leases, Refusals, Spent};
 pub use operate::Workers;
 pub(super) use operate::on_worker;
@@ -76,9 +76,9 @@ enum Met {
     /// Prefetched tokens.
     Leased(super::Decision, Spent),
     /// Redis said so; the times count from then.
-    Asked(Answer, u64),
+    CallResults(ScriptResult, u64),
     /// Another limit had refused before this one was checked.
-    NotAsked,
+    Skipped,
     /// Known to be over, of a limit that is not enforced.
     Over,
     /// Redis cannot be reached.
@@ -86,11 +86,11 @@ enum Met {
 }
 
 /// The questions of a request, and what Redis said.
-struct Asked<'a> {
+struct CallResults<'a> {
     questions: &'a [Question],
     prefetches: &'a [Option<Prefetch>],
     met: &'a [Met],
-    asking: Option<Asking>,
+    pending_call: Option<PendingCall>,
 }
 
 impl Remote {
@@ -117,66 +117,66 @@ impl Remote {
         self.leases.clear();
     }
 
-    /// Checks a request; all of `asks` are of limits with this store. On success every decision is filled in, and if one of them is a
+    /// Checks a request; all of `checks` are of limits with this store. On success every decision is filled in, and if one of them is a
     /// refusal nothing was charged. Places among requests in flight are added to `held`. Takes no longer than the timeout.
     ///
     /// # Errors
     /// When the request must not pass because Redis cannot be reached.
-    pub async fn ask(
+    pub async fn check(
         self: &Rc<Self>,
         limits: &WorkerLimits,
-        asks: &mut [Ask],
+        checks: &mut [LimitCheck],
         held: &mut Vec<Permit>,
     ) -> Result<(), StoreFailed> {
-        let limit = |ask: &Ask| limits.get(ask.limit);
+        let limit = |check: &LimitCheck| limits.get(check.limit);
         // The common case: one limit, one count, no list.
-        if let [ask] = asks
-            && let Some(limit) = limit(ask)
+        if let [check] = checks
+            && let Some(limit) = limit(check)
         {
-            let question = self.question(limit, ask);
+            let question = self.question(limit, check);
             let prefetch = prefetch(limit, &question);
             // Before anything is refused: tokens that this worker has are there to be spent, even if Redis has none left.
             if let Some((decision, _)) = self.spend(prefetch.as_ref()) {
-                ask.decision = decision;
+                check.decision = decision;
                 return Ok(());
             }
-            if self.refuse_here(limit, &question, ask) {
+            if self.refuse_here(limit, &question, check) {
                 return Ok(());
             }
-            let asking = self.asking(&[question]);
+            let pending_call = self.pending_call(&[question]);
             let met = match prefetch {
                 Some(prefetch) => self.acquire_counted(limit, prefetch).await,
                 None if !self.client.may_serve(&question.name) => Met::Failed,
-                None => self.call(&[question]).await.map_or(Met::Failed, |list| Met::Asked(list[0].0, list[0].1)),
+                None => self.call(&[question]).await.map_or(Met::Failed, |list| Met::CallResults(list[0].0, list[0].1)),
             };
-            let asked = Asked { questions: &[question], prefetches: &[prefetch], met: &[met], asking };
-            return self.settle(limits, asks, asked, held);
+            let results = CallResults { questions: &[question], prefetches: &[prefetch], met: &[met], pending_call };
+            return self.settle(limits, checks, results, held);
         }
-        self.ask_several(limits, asks, held).await
+        self.check_several(limits, checks, held).await
     }
 
-    async fn ask_several(
+    async fn check_several(
         self: &Rc<Self>,
         limits: &WorkerLimits,
-        asks: &mut [Ask],
+        checks: &mut [LimitCheck],
         held: &mut Vec<Permit>,
     ) -> Result<(), StoreFailed> {
         let deadline = Instant::now() + self.client.timeout();
-        let questions: Vec<Question> = asks
+        let questions: Vec<Question> = checks
             .iter()
-            .map(|ask| limits.get(ask.limit).map(|limit| self.question(limit, ask)))
+            .map(|check| limits.get(check.limit).map(|limit| self.question(limit, check)))
             .collect::<Option<_>>()
             .ok_or(StoreFailed)?;
-        let prefetches: Vec<Option<Prefetch>> = asks
+        let prefetches: Vec<Option<Prefetch>> = checks
             .iter()
             .zip(&questions)
-            .map(|(ask, question)| limits.get(ask.limit).and_then(|limit| prefetch(limit, question)))
+            .map(|(check, question)| limits.get(check.limit).and_then(|limit| prefetch(limit, question)))
             .collect();
-        let mut met: Vec<Option<Met>> = Vec::with_capacity(asks.len());
-        for index in 0..asks.len() {
+        let mut met: Vec<Option<Met>> = Vec::with_capacity(checks.len());
+        for index in 0..checks.len() {
             let spent = self.spend(prefetches[index].as_ref());
-            if let (None, Some(limit)) = (spent, limits.get(asks[index].limit))
-                && self.refuse_here(limit, &questions[index], &mut asks[index])
+            if let (None, Some(limit)) = (spent, limits.get(checks[index].limit))
+                && self.refuse_here(limit, &questions[index], &mut checks[index])
             {
                 if !limit.limit.spec.enforce {
                     met.push(Some(Met::Over));
@@ -184,30 +184,35 @@ impl Remote {
                 }
                 self.put_back(&prefetches, &met);
                 // The others were not checked.
-                let others = asks.iter_mut().enumerate().filter(|(other, _)| *other != index);
-                others.for_each(|(_, ask)| ask.decision = super::Decision::unlimited());
+                let others = checks.iter_mut().enumerate().filter(|(other, _)| *other != index);
+                others.for_each(|(_, check)| check.decision = super::Decision::unlimited());
                 return Ok(());
             }
             met.push(spent.map(|(decision, spent)| Met::Leased(decision, spent)));
         }
-        let asking = self.asking(&questions);
+        let pending_call = self.pending_call(&questions);
         // Tokens that are to be prefetched, all at the same time; then the counts that every request is checked against in Redis.
-        let missing = asks.iter().zip(&prefetches).zip(&met).filter(|(_, met)| met.is_none());
-        let missing = missing.filter_map(|((ask, prefetch), _)| Some((limits.get(ask.limit)?, (*prefetch)?)));
+        let missing = checks.iter().zip(&prefetches).zip(&met).filter(|(_, met)| met.is_none());
+        let missing = missing.filter_map(|((check, prefetch), _)| Some((limits.get(check.limit)?, (*prefetch)?)));
         let acquired = all(missing.map(|(limit, prefetch)| self.acquire_counted(limit, prefetch))).await;
         let mut acquired = acquired.into_iter();
         for (met, _) in met.iter_mut().zip(&prefetches).filter(|(met, prefetch)| met.is_none() && prefetch.is_some()) {
             *met = acquired.next();
         }
-        let is_refused = |met: &Option<Met>| matches!(met, Some(Met::Asked(answer, _)) if answer.is_refusal());
+        let is_refused = |met: &Option<Met>| matches!(met, Some(Met::CallResults(result, _)) if result.is_refusal());
         if !met.iter().any(is_refused) {
             let open = met.iter().zip(&questions).filter(|(met, _)| met.is_none());
             let open: Vec<Question> = open.map(|(_, question)| *question).collect();
-            let mut asked = self.call_within(&open, deadline).await.into_iter();
-            met.iter_mut().filter(|met| met.is_none()).for_each(|met| *met = asked.next());
+            let mut results = self.call_within(&open, deadline).await.into_iter();
+            met.iter_mut().filter(|met| met.is_none()).for_each(|met| *met = results.next());
         }
-        let met: Vec<Met> = met.into_iter().map(|met| met.unwrap_or(Met::NotAsked)).collect();
-        self.settle(limits, asks, Asked { questions: &questions, prefetches: &prefetches, met: &met, asking }, held)
+        let met: Vec<Met> = met.into_iter().map(|met| met.unwrap_or(Met::Skipped)).collect();
+        self.settle(
+            limits,
+            checks,
+            CallResults { questions: &questions, prefetches: &prefetches, met: &met, pending_call },
+            held,
+        )
     }
 
     /// Calls Redis for the counts of one request.
@@ -219,17 +224,17 @@ impl Remote {
             return vec![Met::Failed; questions.len()];
         }
         match tokio::time::timeout_at(deadline.into(), self.call(questions)).await {
-            Ok(Ok(list)) => list.iter().map(|(answer, at)| Met::Asked(*answer, *at)).collect(),
+            Ok(Ok(list)) => list.iter().map(|(result, at)| Met::CallResults(*result, *at)).collect(),
             Ok(Err(_)) | Err(_) => vec![Met::Failed; questions.len()],
         }
     }
 
     /// Refuses without a call, if the count is known to be over.
-    fn refuse_here(&self, limit: &WorkerLimit, question: &Question, ask: &mut Ask) -> bool {
+    fn refuse_here(&self, limit: &WorkerLimit, question: &Question, check: &mut LimitCheck) -> bool {
         let most = limit.limit.algorithm.limit();
         match self.refusals.find(&question.name, question.cost, most, clock::now_ns()) {
             Some(decision) => {
-                ask.decision = decision;
+                check.decision = decision;
                 if limit.limit.spec.enforce {
                     limit.metrics.refused_locally();
                 }
@@ -248,7 +253,7 @@ impl Remote {
         let since_ns = clock::now_ns();
         let met = self.acquire(prefetch, self.client.timeout()).await;
         if let Met::Leased(..) = met {
-            limit.metrics.store_answered(clock::now_ns().saturating_sub(since_ns));
+            limit.metrics.store_responded(clock::now_ns().saturating_sub(since_ns));
         }
         met
     }
@@ -263,12 +268,12 @@ impl Remote {
     }
 
     /// Sends the counts in one call, together with those of other requests in this event-loop iteration; the script charges all or nothing.
-    async fn call(self: &Rc<Self>, questions: &[Question]) -> Result<Vec<(Answer, u64)>, Failure> {
+    async fn call(self: &Rc<Self>, questions: &[Question]) -> Result<Vec<(ScriptResult, u64)>, Failure> {
         let (sent, first) = if self.client.is_cluster() { self.call_alone(questions) } else { self.join(questions) };
-        match sent.answers().await {
-            Ok(answers) => {
-                let own = &answers.from(first)[..questions.len()];
-                Ok(own.iter().map(|answer| (*answer, answers.since_ns)).collect())
+        match sent.results().await {
+            Ok(results) => {
+                let own = &results.from(first)[..questions.len()];
+                Ok(own.iter().map(|result| (*result, results.since_ns)).collect())
             }
             Err(failure) => Err(failure.clone()),
         }
@@ -321,7 +326,7 @@ impl Remote {
             }
             let call = self.call(std::slice::from_ref(question));
             match tokio::time::timeout_at(deadline.into(), call).await {
-                Ok(Ok(list)) => Met::Asked(list[0].0, list[0].1),
+                Ok(Ok(list)) => Met::CallResults(list[0].0, list[0].1),
                 Ok(Err(_)) | Err(_) => Met::Failed,
             }
         });
@@ -332,45 +337,45 @@ impl Remote {
     fn settle(
         self: &Rc<Self>,
         limits: &WorkerLimits,
-        asks: &mut [Ask],
-        asked: Asked<'_>,
+        checks: &mut [LimitCheck],
+        results: CallResults<'_>,
         held: &mut Vec<Permit>,
     ) -> Result<(), StoreFailed> {
-        let Asked { questions, prefetches, met, asking } = asked;
+        let CallResults { questions, prefetches, met, pending_call } = results;
         let now_ns = clock::now_ns();
         let mut passes = true;
-        for ((ask, question), met) in asks.iter_mut().zip(questions).zip(met) {
-            let Some(limit) = limits.get(ask.limit) else { continue };
+        for ((check, question), met) in checks.iter_mut().zip(questions).zip(met) {
+            let Some(limit) = limits.get(check.limit) else { continue };
             let most = limit.limit.algorithm.limit();
             match met {
-                Met::Leased(decision, _) => ask.decision = *decision,
-                Met::NotAsked => ask.decision = super::Decision::unlimited(),
+                Met::Leased(decision, _) => check.decision = *decision,
+                Met::Skipped => check.decision = super::Decision::unlimited(),
                 Met::Over => {}
-                Met::Asked(answer, since_ns) => {
-                    ask.decision = answer.decision(most, question.cost);
-                    limit.metrics.store_answered(now_ns.saturating_sub(*since_ns));
-                    if answer.is_refusal() {
+                Met::CallResults(result, since_ns) => {
+                    check.decision = result.decision(most, question.cost);
+                    limit.metrics.store_responded(now_ns.saturating_sub(*since_ns));
+                    if result.is_refusal() {
                         passes &= !limit.limit.spec.enforce;
                         let most_ns = self.believes_refusals_ns();
-                        self.refusals.remember(question.name, question.cost, &ask.decision, *since_ns, now_ns, most_ns);
+                        self.refusals.note(question.name, question.cost, &check.decision, *since_ns, now_ns, most_ns);
                     }
                 }
                 Met::Failed => limit.metrics.store_failed(),
             }
         }
         let is_failed = |index: usize| matches!(met[index], Met::Failed);
-        let stood_in = if passes { stand_in::ask(limits, asks, is_failed, held) } else { Ok(false) };
-        if let Some(asking) = asking {
+        let stood_in = if passes { local_fallback::check(limits, checks, is_failed, held) } else { Ok(false) };
+        if let Some(pending_call) = pending_call {
             // What was given up may have been counted.
             let failed = questions.iter().zip(met).filter(|(_, met)| matches!(met, Met::Failed));
             let failed: Vec<Name> = failed.map(|(question, _)| question.name).collect();
-            asking.end(|name| failed.contains(name));
+            pending_call.end(|name| failed.contains(name));
         }
         match stood_in {
             Ok(true) => {
                 for (question, met) in questions.iter().zip(met) {
-                    if let (KIND, Met::Asked(answer, _)) = (question.definition[0], met)
-                        && answer.taken > 0
+                    if let (KIND, Met::CallResults(result, _)) = (question.definition[0], met)
+                        && result.taken > 0
                     {
                         held.push(Permit::shared(self.held(question.name, question.cost)));
                     }
@@ -379,9 +384,9 @@ impl Remote {
             }
             refused => {
                 self.take_back(questions, prefetches, met);
-                for (ask, met) in asks.iter_mut().zip(met) {
+                for (check, met) in checks.iter_mut().zip(met) {
                     if let (true, Met::Failed) = (!passes, met) {
-                        ask.decision = super::Decision::unlimited();
+                        check.decision = super::Decision::unlimited();
                     }
                 }
                 refused.map(drop)
@@ -389,10 +394,10 @@ impl Remote {
         }
     }
 
-    fn question(&self, limit: &WorkerLimit, ask: &Ask) -> Question {
-        let name: Name = call::name(&limit.limit, ask.key);
+    fn question(&self, limit: &WorkerLimit, check: &LimitCheck) -> Question {
+        let name: Name = call::name(&limit.limit, check.key);
         let definition = call::definition(&limit.limit, self.holds.worker);
-        Question { name, definition, cost: ask.cost, wanted: ask.cost }
+        Question { name, definition, cost: check.cost, wanted: check.cost }
     }
 
     /// Gives back what was taken for a request that does not pass.
@@ -400,11 +405,11 @@ impl Remote {
         for ((question, prefetch), met) in questions.iter().zip(prefetches).zip(met) {
             match met {
                 Met::Leased(_, spent) => self.put_back_one(prefetch.as_ref(), *spent),
-                Met::Asked(answer, _) if answer.taken > 0 && question.definition[0] == KIND => {
+                Met::CallResults(result, _) if result.taken > 0 && question.definition[0] == KIND => {
                     self.let_go(question.name, question.cost);
                 }
-                Met::Asked(answer, _) if answer.taken > 0 => self.refund(*question, *answer),
-                Met::Asked(..) | Met::NotAsked | Met::Over | Met::Failed => {}
+                Met::CallResults(result, _) if result.taken > 0 => self.refund(*question, *result),
+                Met::CallResults(..) | Met::Skipped | Met::Over | Met::Failed => {}
             }
         }
     }
@@ -423,12 +428,12 @@ impl Remote {
         }
     }
 
-    fn refund(self: &Rc<Self>, question: Question, answer: Answer) {
+    fn refund(self: &Rc<Self>, question: Question, result: ScriptResult) {
         let remote = self.clone();
         // No request waits for it; if it is lost, the tokens are missing until their window ends.
         spawn_local(async move {
             let [kind, _, b, c, _] = question.definition;
-            let numbers = [kind, b, c, u64::try_from(answer.taken).unwrap_or(0), answer.mark()];
+            let numbers = [kind, b, c, u64::try_from(result.taken).unwrap_or(0), result.mark()];
             let write = |cmd: &mut crate::redis::Cmd| {
                 for number in numbers {
                     cmd.arg(number);

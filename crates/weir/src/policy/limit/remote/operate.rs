@@ -11,7 +11,7 @@ use tokio::task::spawn_local;
 use super::super::explain::{BadQuestion, Question, tiers};
 use super::super::{Key, Limit, Limits};
 use super::Remote;
-use super::call::{self, Answer, Call};
+use super::call::{self, Call, ScriptResult};
 use crate::config::LimitStore;
 use crate::redis::Failure;
 
@@ -25,18 +25,18 @@ pub trait Workers {
 
 impl Limits {
     /// Puts what Redis knows of a key into the result of [`Limits::explain`], in place of what the process itself knows.
-    pub async fn explain_remote(&self, workers: &impl Workers, question: &Question, answer: &mut Value) {
-        self.explain_remote_budgets(workers, question, answer).await;
+    pub async fn explain_remote(&self, workers: &impl Workers, question: &Question, result: &mut Value) {
+        self.explain_remote_budgets(workers, question, result).await;
         for (limit, key) in self.remote_keys(question) {
             let (name, tiers) = (limit.spec.name.clone(), tiers(&limit.spec.tiers));
             let found = on_worker(workers, async move |remote| remote.look(&limit, key).await).await;
-            let Some(list) = answer["limits"].as_array_mut() else { return };
+            let Some(list) = result["limits"].as_array_mut() else { return };
             let Some(entry) = list.iter_mut().find(|entry| entry["name"] == *name && entry["tiers"] == tiers) else {
                 continue;
             };
             match found {
-                Ok((answer, limit)) => {
-                    let decision = answer.decision(limit, 0);
+                Ok((result, limit)) => {
+                    let decision = result.decision(limit, 0);
                     entry["state"] = json!({
                         "in_use": decision.remaining < limit,
                         "remaining": decision.remaining,
@@ -75,17 +75,17 @@ impl Limits {
 
     /// The keys in Redis that a question is about; what is wrong with it was said already.
     fn remote_keys(&self, question: &Question) -> Vec<(Arc<Limit>, Key)> {
-        let asked = self.iter().filter(|(_, limit)| {
+        let input = self.iter().filter(|(_, limit)| {
             limit.spec.store == LimitStore::Redis && question.names(&limit.spec.name, &limit.spec.group)
         });
-        asked
+        input
             .filter_map(|(_, limit)| Some((limit.clone(), self.key_of(limit, &question.key).ok().flatten()?)))
             .collect()
     }
 }
 
 impl Remote {
-    async fn look(&self, limit: &Limit, key: Key) -> Result<(Answer, u64), Failure> {
+    async fn look(&self, limit: &Limit, key: Key) -> Result<(ScriptResult, u64), Failure> {
         let question = call::Question {
             name: call::name(limit, key),
             definition: call::definition(limit, self.holds.worker),
@@ -94,8 +94,8 @@ impl Remote {
         };
         let mut call = Call::default();
         let first = call.add(&[question]);
-        let answers = call.send(&self.client).await?;
-        Ok((answers.from(first)[0], limit.algorithm.limit()))
+        let results = call.send(&self.client).await?;
+        Ok((results.from(first)[0], limit.algorithm.limit()))
     }
 
     async fn reset(&self, limit: &Limit, key: Key) -> Result<bool, Failure> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use testkit::{Redis as Server, RedisCluster};
 
-use super::call::{Answer, Call, Question, definition};
+use super::call::{Call, Question, ScriptResult, definition};
 use super::hold;
 use crate::config::{self, LimitAlgorithm};
 use crate::observe::Metrics;
@@ -44,7 +44,7 @@ impl Rig {
     }
 
     /// Decisions about requests that come at once.
-    async fn ask(&self, now_us: u64, requests: &[&[Question]]) -> Vec<Answer> {
+    async fn check(&self, now_us: u64, requests: &[&[Question]]) -> Vec<ScriptResult> {
         let mut call = Call::default();
         for questions in requests {
             call.add(questions);
@@ -52,10 +52,10 @@ impl Rig {
         call.send_by(&self.count, &self.client, &|cmd: &mut Cmd| tell_time(cmd, now_us)).await.unwrap().from(0).to_vec()
     }
 
-    async fn refund(&self, now_us: u64, question: &Question, answer: &Answer) {
+    async fn refund(&self, now_us: u64, question: &Question, result: &ScriptResult) {
         let [kind, _, b, c, _] = question.definition;
         let write = |cmd: &mut Cmd| {
-            for number in [kind, b, c, answer.taken as u64, answer.mark()] {
+            for number in [kind, b, c, result.taken as u64, result.mark()] {
                 cmd.arg(number);
             }
             tell_time(cmd, now_us);
@@ -152,17 +152,17 @@ fn every_algorithm_decides_as_in_memory() {
                 // Whole milliseconds: in memory a window begins with one.
                 now_us += random.below(4) * random.below(900_000) * 1_000;
                 // Several requests in one call, some for the same key.
-                let asks: Vec<(usize, u64)> =
+                let checks: Vec<(usize, u64)> =
                     (0..=random.below(3)).map(|_| (random.below(3) as usize, 1 + random.below(2))).collect();
                 let questions: Vec<[Question; 1]> =
-                    asks.iter().map(|&(key, cost)| [question(&limit, key as u128, cost, cost)]).collect();
+                    checks.iter().map(|&(key, cost)| [question(&limit, key as u128, cost, cost)]).collect();
                 let requests: Vec<&[Question]> = questions.iter().map(|q| &q[..]).collect();
-                let answers = rig.ask(now_us, &requests).await;
-                for (&(key, cost), answer) in asks.iter().zip(&answers) {
+                let results = rig.check(now_us, &requests).await;
+                for (&(key, cost), result) in checks.iter().zip(&results) {
                     let now = Now { ns: (now_us - START_US) * 1_000, started_unix_ns: START_US * 1_000 };
                     let (next, expected) = limit.algorithm.charge(states[key], cost, now);
                     states[key] = next.unwrap_or(states[key]);
-                    let is = answer.decision(limit.algorithm.limit(), cost);
+                    let is = result.decision(limit.algorithm.limit(), cost);
                     let context = format!("{algorithm:?}, step {step}: {is:?}, in memory {expected:?}");
                     assert_eq!(
                         (is.allowed, is.limit, is.remaining),
@@ -187,16 +187,16 @@ fn a_request_is_charged_to_all_its_counts_or_to_none() {
         let now_us = START_US;
         let both = [question(&wide, 1, 1, 1), question(&narrow, 1, 3, 3)];
         // 3 and 3 of 7: the third time there is 1 left, and the wide one keeps its own.
-        let answers = rig.ask(now_us, &[&both, &both, &both, &both[..1]]).await;
-        let taken: Vec<i64> = answers.iter().map(|answer| answer.taken).collect();
+        let results = rig.check(now_us, &[&both, &both, &both, &both[..1]]).await;
+        let taken: Vec<i64> = results.iter().map(|result| result.taken).collect();
         assert_eq!(taken, [1, 3, 1, 3, -1, 0, 1]);
-        let left: Vec<u64> = answers.iter().map(|answer| answer.left).collect();
+        let left: Vec<u64> = results.iter().map(|result| result.left).collect();
         assert_eq!(left, [4, 4, 3, 1, 3, 1, 2]);
         // Looking charges nothing.
         let look = question(&wide, 1, 0, 0);
         for _ in 0..2 {
-            let answers = rig.ask(now_us, &[&[look]]).await;
-            assert_eq!((answers[0].taken, answers[0].left), (-1, 2));
+            let results = rig.check(now_us, &[&[look]]).await;
+            assert_eq!((results[0].taken, results[0].left), (-1, 2));
         }
     });
 }
@@ -208,13 +208,13 @@ fn a_lease_takes_what_there_is_and_at_least_the_cost() {
         for algorithm in [algorithms()[0], LimitAlgorithm::TokenBucket { rate_per_second: 0.01, burst: 5 }] {
             let limit = limit(algorithm);
             let now_us = START_US;
-            let ask = async |cost, wanted| rig.ask(now_us, &[&[question(&limit, 1, cost, wanted)]]).await[0];
-            let first = ask(1, 3).await;
+            let check = async |cost, wanted| rig.check(now_us, &[&[question(&limit, 1, cost, wanted)]]).await[0];
+            let first = check(1, 3).await;
             assert_eq!((first.taken, first.left), (3, 2));
             assert_eq!(first.decision(5, 1).remaining, 4, "what is in hand counts too");
-            assert_eq!(ask(3, 3).await.taken, 0);
-            assert_eq!(ask(2, 100).await.taken, 2);
-            let none = ask(1, 100).await.decision(5, 1);
+            assert_eq!(check(3, 3).await.taken, 0);
+            assert_eq!(check(2, 100).await.taken, 2);
+            let none = check(1, 100).await.decision(5, 1);
             assert_eq!(none, Decision { remaining: 0, allowed: false, ..none });
             assert!(none.retry_ns > 0);
         }
@@ -231,17 +231,17 @@ fn a_refund_gives_back_what_was_taken_and_nothing_of_another_window() {
             let window_us = limit.algorithm.window_ns().unwrap() / 1_000;
             let now_us = START_US;
             let one = question(&limit, 9, 1, 1);
-            let answer = rig.ask(now_us, &[&[one]]).await[0];
-            rig.refund(now_us, &one, &answer).await;
+            let result = rig.check(now_us, &[&[one]]).await[0];
+            rig.refund(now_us, &one, &result).await;
             let look = question(&limit, 9, 0, 0);
-            assert_eq!(rig.ask(now_us, &[&[look]]).await[0].left, most, "{algorithm:?}");
+            assert_eq!(rig.check(now_us, &[&[look]]).await[0].left, most, "{algorithm:?}");
 
-            let answer = rig.ask(now_us, &[&[one]]).await[0];
+            let result = rig.check(now_us, &[&[one]]).await[0];
             // Two windows on, somebody else spends one: that one stays spent.
             let later_us = now_us + 2 * window_us;
-            rig.ask(later_us, &[&[one]]).await;
-            rig.refund(later_us, &one, &answer).await;
-            assert_eq!(rig.ask(later_us, &[&[look]]).await[0].left, most - 1, "{algorithm:?}");
+            rig.check(later_us, &[&[one]]).await;
+            rig.refund(later_us, &one, &result).await;
+            assert_eq!(rig.check(later_us, &[&[look]]).await[0].left, most - 1, "{algorithm:?}");
         }
     });
 }
@@ -254,7 +254,7 @@ fn every_key_expires_with_its_window_and_shows_nobody() {
             let limit = limit(algorithm);
             let now_us = START_US;
             let one = question(&limit, index as u128, 1, 1);
-            rig.ask(now_us, &[&[one]]).await;
+            rig.check(now_us, &[&[one]]).await;
             let mut pttl = Cmd::new();
             pttl.arg("PTTL").arg(&one.name[..]);
             let Ok(Value::Int(ttl_ms)) = rig.client.command(&one.name, &pttl).await else { panic!("no PTTL") };
@@ -287,8 +287,8 @@ fn nonsense_in_a_key_is_a_key_that_was_never_used() {
                 cmd.arg(*word);
             });
             rig.client.command(name, &cmd).await.unwrap();
-            let answer = rig.ask(START_US, &[&[one]]).await[0];
-            assert_eq!((answer.taken, answer.left), (1, 4));
+            let result = rig.check(START_US, &[&[one]]).await[0];
+            assert_eq!((result.taken, result.left), (1, 4));
         }
     });
 }
@@ -302,10 +302,10 @@ fn a_clock_that_is_put_back_lengthens_no_window_and_fills_no_bucket() {
             let most = limit.algorithm.limit();
             let one = question(&limit, 1, 1, 1);
             let now_us = START_US;
-            rig.ask(now_us, &[&[question(&limit, 1, most, most)]]).await;
+            rig.check(now_us, &[&[question(&limit, 1, most, most)]]).await;
             let back_us = now_us - 10 * limit.algorithm.window_ns().unwrap() / 1_000;
-            let answer = rig.ask(back_us, &[&[one]]).await[0];
-            assert!(answer.is_refusal(), "{algorithm:?}");
+            let result = rig.check(back_us, &[&[one]]).await[0];
+            assert!(result.is_refusal(), "{algorithm:?}");
             // The refusal has corrected the count: from then on it lasts as long as on a clock that goes forward.
             let window_ns = limit.algorithm.window_ns().unwrap();
             let windows = match algorithm {
@@ -313,12 +313,12 @@ fn a_clock_that_is_put_back_lengthens_no_window_and_fills_no_bucket() {
                 LimitAlgorithm::FixedWindow { .. } => 2,
                 _ => 3,
             };
-            assert!(answer.retry_ns() <= windows * window_ns, "{algorithm:?}");
+            assert!(result.retry_ns() <= windows * window_ns, "{algorithm:?}");
             for key in 1..=2 {
                 // A neighbour that nobody has used is not concerned.
                 let later_us = back_us + windows * window_ns / 1_000 + 1_000;
                 let all = question(&limit, key, most, most);
-                assert_eq!(rig.ask(later_us, &[&[all]]).await[0].taken, most as i64, "{algorithm:?}");
+                assert_eq!(rig.check(later_us, &[&[all]]).await[0].taken, most as i64, "{algorithm:?}");
             }
         }
     });
@@ -349,7 +349,7 @@ fn a_slow_node_takes_nothing_from_what_other_nodes_said() {
         let deadline = std::time::Instant::now() + timeout;
         let met = remote.call_within(&[healthy, questions[0]], deadline).await;
         slow.resume();
-        assert!(matches!(met[0], super::Met::Asked(answer, _) if answer.taken == 1), "{met:?}");
+        assert!(matches!(met[0], super::Met::CallResults(result, _) if result.taken == 1), "{met:?}");
         assert!(matches!(met[1], super::Met::Failed), "{met:?}");
     });
 }
@@ -361,22 +361,22 @@ fn what_a_worker_holds_ends_without_a_word_of_it() {
         let rig = Rig::new();
         let limit = limit(LimitAlgorithm::Concurrency { quota: 3 });
         let lasts_us = u64::try_from(hold::LASTS.as_micros()).unwrap();
-        let asks = |worker: u64, cost: u64, wanted: u64| {
+        let checks = |worker: u64, cost: u64, wanted: u64| {
             let name = super::call::name(&limit, crate::policy::limit::Key(1));
             [Question { name, definition: definition(&limit, worker), cost, wanted }]
         };
-        let ask = async |now_us, worker| rig.ask(now_us, &[&asks(worker, 1, 1)]).await[0].taken;
-        let left = async |now_us| rig.ask(now_us, &[&asks(9, 0, 0)]).await[0].left;
-        assert_eq!(ask(START_US, 1).await, 1);
-        assert_eq!(ask(START_US, 1).await, 1);
-        assert_eq!(ask(START_US + lasts_us / 2, 2).await, 1);
-        assert_eq!(ask(START_US + lasts_us - 1, 3).await, 0, "all three are taken");
+        let check = async |now_us, worker| rig.check(now_us, &[&checks(worker, 1, 1)]).await[0].taken;
+        let left = async |now_us| rig.check(now_us, &[&checks(9, 0, 0)]).await[0].left;
+        assert_eq!(check(START_US, 1).await, 1);
+        assert_eq!(check(START_US, 1).await, 1);
+        assert_eq!(check(START_US + lasts_us / 2, 2).await, 1);
+        assert_eq!(check(START_US + lasts_us - 1, 3).await, 0, "all three are taken");
         assert_eq!(left(START_US + lasts_us).await, 2, "those of the first worker have ended");
         assert_eq!(left(START_US + lasts_us / 2 + lasts_us).await, 3);
 
         let hour_us = u64::try_from(HOUR.as_micros()).unwrap();
         let back_us = START_US - hour_us;
-        assert_eq!(ask(back_us, 4).await, 0, "all three still count");
+        assert_eq!(check(back_us, 4).await, 0, "all three still count");
         assert_eq!(left(back_us + lasts_us).await, 3, "but for no longer than from now on");
     });
 }

@@ -4,8 +4,8 @@ use super::*;
 
 /// The index of the route that takes `GET path` on `host`.
 fn taken(routes: &[Route], host: &str, path: &str) -> Option<usize> {
-    match ask(&Table::new(routes), host, path, "GET", &[]) {
-        Answer::Route(found) => Some(found.route.0),
+    match get(&Table::new(routes), host, path, "GET", &[]) {
+        Matched::Route(found) => Some(found.route.0),
         _ => None,
     }
 }
@@ -41,8 +41,8 @@ fn a_regular_expression_that_wants_another_method_leaves_the_request_to_the_next
     let routes =
         [route("", "~/a.*", &["POST"], &[]), route("", "~/ab.*", &["PUT"], &[]), route("", "/abc", &["GET"], &[])];
     let table = Table::new(&routes);
-    assert!(matches!(ask(&table, "", "/abc", "PUT", &[]), Answer::Route(found) if found.route.0 == 1));
-    assert_eq!(ask(&table, "", "/abc", "DELETE", &[]), Answer::Allow(vec!["GET".into(), "POST".into(), "PUT".into()]));
+    assert!(matches!(get(&table, "", "/abc", "PUT", &[]), Matched::Route(found) if found.route.0 == 1));
+    assert_eq!(get(&table, "", "/abc", "DELETE", &[]), Matched::Allow(vec!["GET".into(), "POST".into(), "PUT".into()]));
 }
 
 #[test]
@@ -55,8 +55,8 @@ fn conditions_on_fields_and_parameters() {
         route("", "/b", &[], &[("x-old", "-"), ("?debug", "-")]),
     ];
     let table = Table::new(&routes);
-    let index = |path: &str, fields: &[(&str, &str)]| match ask(&table, "", path, "GET", fields) {
-        Answer::Route(found) => Some(found.route.0),
+    let index = |path: &str, fields: &[(&str, &str)]| match get(&table, "", path, "GET", fields) {
+        Matched::Route(found) => Some(found.route.0),
         _ => None,
     };
     assert_eq!(index("/a", &[]), Some(0));
@@ -154,8 +154,8 @@ fn more_header_matches_first_then_the_order_of_the_file() {
         route("", "/a", &[], &[("y", "1")]),
     ];
     let table = Table::new(&routes);
-    let index = |fields: &[(&str, &str)]| match ask(&table, "", "/a", "GET", fields) {
-        Answer::Route(found) => found.route.0,
+    let index = |fields: &[(&str, &str)]| match get(&table, "", "/a", "GET", fields) {
+        Matched::Route(found) => found.route.0,
         other => panic!("{other:?}"),
     };
     assert_eq!(index(&[]), 0);
@@ -171,8 +171,8 @@ fn a_method_that_a_route_does_not_take_is_left_to_the_next_route() {
     let routes = [route("", "/a", &["POST"], &[]), route("", "/*", &["GET", "HEAD"], &[])];
     let table = Table::new(&routes);
     assert_eq!(taken(&routes, "", "/a"), Some(1));
-    assert_eq!(ask(&table, "", "/a", "PUT", &[]), Answer::Allow(["GET", "HEAD", "POST"].map(String::from).into()));
-    assert_eq!(ask(&table, "", "/b", "POST", &[]), Answer::Allow(["GET", "HEAD"].map(String::from).into()));
+    assert_eq!(get(&table, "", "/a", "PUT", &[]), Matched::Allow(["GET", "HEAD", "POST"].map(String::from).into()));
+    assert_eq!(get(&table, "", "/b", "POST", &[]), Matched::Allow(["GET", "HEAD"].map(String::from).into()));
 }
 
 #[test]
@@ -191,8 +191,8 @@ fn allow_lists_common_methods_first_and_others_by_name() {
 fn a_header_that_does_not_match_is_a_404_not_a_405() {
     let routes = [route("", "/a", &["POST"], &[("x", "1")])];
     let table = Table::new(&routes);
-    assert_eq!(ask(&table, "", "/a", "GET", &[]), Answer::Nothing);
-    assert_eq!(ask(&table, "", "/a", "GET", &[("x", "1")]), Answer::Allow(vec!["POST".to_owned()]));
+    assert_eq!(get(&table, "", "/a", "GET", &[]), Matched::Nothing);
+    assert_eq!(get(&table, "", "/a", "GET", &[("x", "1")]), Matched::Allow(vec!["POST".to_owned()]));
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn a_preflight_finds_the_route_that_the_request_after_it_will() {
     assert_eq!(preflight("/a", "GET"), None, "that route has no cors");
     assert_eq!(preflight("/b/7", "DELETE"), Some(2));
     assert_eq!(preflight("/c", "GET"), None);
-    assert!(matches!(ask(&table, "", "/a", "OPTIONS", &[]), Answer::Route(found) if found.route.0 == 3));
+    assert!(matches!(get(&table, "", "/a", "OPTIONS", &[]), Matched::Route(found) if found.route.0 == 3));
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn more_methods_than_there_are_bits_do_no_harm() {
 
 #[test]
 fn an_empty_table_finds_nothing() {
-    assert_eq!(ask(&Table::new(&[]), "a", "/", "GET", &[]), Answer::Nothing);
+    assert_eq!(get(&Table::new(&[]), "a", "/", "GET", &[]), Matched::Nothing);
 }
 
 #[test]
@@ -250,8 +250,8 @@ fn a_path_with_everything_below_it_matches_itself_too() {
     ] {
         assert_eq!(taken(&routes, "", path), Some(expected), "{path}");
     }
-    let found = |path: &str| match ask(&Table::new(&routes), "", path, "GET", &[]) {
-        Answer::Route(found) => (found.fixed_len, found.rest_at),
+    let found = |path: &str| match get(&Table::new(&routes), "", path, "GET", &[]) {
+        Matched::Route(found) => (found.fixed_len, found.rest_at),
         other => panic!("{other:?}"),
     };
     assert_eq!((found("/a"), found("/a/x")), ((2, 2), (2, 3)));
@@ -270,13 +270,13 @@ fn a_managed_configuration_keeps_its_order_and_knows_no_other_methods() {
         listener("two", route("", "/a/**", &[], &[])),
     ];
     let one = Table::of_listener(&routes, Some("one"), true);
-    let index = |method: &str, fields: &[(&str, &str)]| match ask(&one, "", "/a", method, fields) {
-        Answer::Route(found) => Some(found.route.0),
-        Answer::Nothing => None,
-        Answer::Allow(_) => panic!("405"),
+    let index = |method: &str, fields: &[(&str, &str)]| match get(&one, "", "/a", method, fields) {
+        Matched::Route(found) => Some(found.route.0),
+        Matched::Nothing => None,
+        Matched::Allow(_) => panic!("405"),
     };
     assert_eq!(index("GET", &[("x", "1"), ("y", "1")]), Some(1));
     assert_eq!(index("POST", &[]), Some(0));
     assert_eq!(index("GET", &[]), None);
-    assert_eq!(ask(&Table::of_listener(&routes, None, true), "", "/a", "GET", &[]), Answer::Nothing);
+    assert_eq!(get(&Table::of_listener(&routes, None, true), "", "/a", "GET", &[]), Matched::Nothing);
 }

@@ -7,12 +7,12 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn turn(priority: Priority, tenant: u64, cost: u64) -> Turn {
-    Turn { priority, tenant, cost, left: None }
+fn entry(priority: Priority, tenant: u64, cost: u64) -> QueueEntry {
+    QueueEntry { priority, tenant, cost, left: None }
 }
 
-fn standard(tenant: u64, cost: u64) -> Turn {
-    turn(Priority::Standard, tenant, cost)
+fn standard(tenant: u64, cost: u64) -> QueueEntry {
+    entry(Priority::Standard, tenant, cost)
 }
 
 /// Serves `count`, and returns their values.
@@ -23,7 +23,7 @@ fn served<T>(line: &mut Line<T>, count: usize) -> Vec<T> {
 #[test]
 fn without_tenants_it_is_first_come_first_served() {
     let mut line = Line::default();
-    let places: Vec<_> = (0..5).map(|number| line.enter(Turn::default(), number)).collect();
+    let places: Vec<_> = (0..5).map(|number| line.enter(QueueEntry::default(), number)).collect();
     assert_eq!(line.leave(places[2]), Some(2));
     assert_eq!(line.leave(places[2]), None);
     assert_eq!(line.leave(places[0]), Some(0));
@@ -44,7 +44,7 @@ fn a_tenant_that_comes_late_does_not_wait_behind_all_of_a_busy_one() {
 }
 
 #[test]
-fn a_tenant_with_dear_requests_has_fewer_turns() {
+fn a_tenant_with_dear_requests_has_fewer_of_them() {
     let mut line = Line::default();
     for number in 0..20 {
         line.enter(standard(1, 30), ('a', number));
@@ -68,11 +68,11 @@ fn requests_that_left_cost_their_tenant_nothing() {
 }
 
 #[test]
-fn a_lower_class_has_one_turn_in_sixteen_and_two_of_them_alternate() {
+fn a_lower_class_has_one_slot_in_sixteen_and_two_of_them_alternate() {
     let mut line = Line::default();
     for number in 0..200 {
         for class in Priority::ALL {
-            line.enter(turn(class, number, 1), class);
+            line.enter(entry(class, number, 1), class);
         }
     }
     let order = served(&mut line, 64);
@@ -87,13 +87,13 @@ fn a_lower_class_has_one_turn_in_sixteen_and_two_of_them_alternate() {
 }
 
 #[test]
-fn a_class_alone_is_not_held_back_and_counts_no_turns() {
+fn a_class_alone_is_not_held_back_and_counts_no_rounds() {
     let mut line = Line::default();
     for number in 0..40 {
-        line.enter(turn(Priority::Interactive, number, 1), number);
+        line.enter(entry(Priority::Interactive, number, 1), number);
     }
     served(&mut line, 30);
-    line.enter(turn(Priority::Batch, 1, 1), 1000);
+    line.enter(entry(Priority::Batch, 1, 1), 1000);
     // Only turns over its head count.
     assert_eq!(served(&mut line, 10), (30..40).collect::<Vec<_>>());
     assert_eq!(served(&mut line, 1), [1000]);
@@ -114,12 +114,12 @@ fn a_full_line_makes_room_for_those_with_fewer_places() {
     line.enter(standard(2, 1), 11);
     assert_eq!(line.give_up_for(&standard(2, 1), SIZE), None);
     // Each class has a place for itself, and no more.
-    let batch = |tenant| turn(Priority::Batch, tenant, 1);
+    let batch = |tenant| entry(Priority::Batch, tenant, 1);
     assert_eq!(line.give_up_for(&batch(3), SIZE), Some(11));
     line.enter(batch(3), 20);
     assert_eq!(line.give_up_for(&batch(4), SIZE), None);
     // What a class has beyond that is for higher ones.
-    let urgent = turn(Priority::Interactive, 1, 1);
+    let urgent = entry(Priority::Interactive, 1, 1);
     let given: Vec<_> = std::iter::from_fn(|| line.give_up_for(&urgent, SIZE)).collect();
     assert_eq!(given, [1, 10]);
     assert_eq!(served(&mut line, 9), [0, 20]);
@@ -128,12 +128,12 @@ fn a_full_line_makes_room_for_those_with_fewer_places() {
 #[test]
 fn what_is_served_before_is_what_is_not_behind() {
     let mut line = Line::default();
-    line.enter(turn(Priority::Interactive, 1, 7), ());
+    line.enter(entry(Priority::Interactive, 1, 7), ());
     for _ in 0..10 {
         line.enter(standard(1, 10), ());
     }
     line.enter(standard(2, 4), ());
-    line.enter(turn(Priority::Batch, 1, 1000), ());
+    line.enter(entry(Priority::Batch, 1, 1000), ());
     // All of the higher class; of the first tenant three, which cost as much as it does; all of the second.
     assert_eq!(line.served_before(&standard(3, 30)), 1 + 3 + 1);
     // Behind its own.
@@ -144,9 +144,9 @@ fn what_is_served_before_is_what_is_not_behind() {
 #[test]
 fn a_lower_class_is_not_behind_all_of_a_higher_one() {
     let mut line = Line::default();
-    let batch = turn(Priority::Batch, 1, 1);
+    let batch = entry(Priority::Batch, 1, 1);
     for _ in 0..100 {
-        line.enter(turn(Priority::Interactive, 1, 1), false);
+        line.enter(entry(Priority::Interactive, 1, 1), false);
     }
     assert_eq!(line.served_before(&batch), 15);
     line.enter(batch, true);
@@ -156,7 +156,7 @@ fn a_lower_class_is_not_behind_all_of_a_higher_one() {
 #[test]
 fn one_that_may_be_served_passes_others_that_may_not() {
     let mut line = Line::default();
-    let places: Vec<_> = (0..4).map(|number| line.enter(Turn::default(), number)).collect();
+    let places: Vec<_> = (0..4).map(|number| line.enter(QueueEntry::default(), number)).collect();
     assert_eq!(line.serve_where(|number| *number == 2), Some(2));
     assert_eq!(line.serve_where(|number| *number == 2), None);
     assert_eq!(line.first().map(|(place, _)| place), Some(places[0]));
@@ -204,13 +204,13 @@ proptest! {
     #[test]
     fn everyone_leaves_once(steps in vec(step(), 0..200)) {
         let mut line = Line::default();
-        let mut there: HashMap<u64, (Place, Turn)> = HashMap::new();
+        let mut there: HashMap<u64, (Place, QueueEntry)> = HashMap::new();
         let mut next = 0;
         for step in steps {
             match step {
                 Step::Enter(class, tenant, cost) => {
-                    let turn = turn(Priority::ALL[class], tenant, cost);
-                    there.insert(next, (line.enter(turn, next), turn));
+                    let entry = entry(Priority::ALL[class], tenant, cost);
+                    there.insert(next, (line.enter(entry, next), entry));
                     next += 1;
                 }
                 Step::Serve => {
@@ -218,9 +218,9 @@ proptest! {
                     let served = line.serve();
                     prop_assert_eq!(served, first.map(|(_, value)| value));
                     let Some(value) = served else { prop_assert!(there.is_empty()); continue };
-                    let (place, turn) = there.remove(&value).expect("it was there");
+                    let (place, entry) = there.remove(&value).expect("it was there");
                     prop_assert_eq!(first.map(|(place, _)| place), Some(place));
-                    let is_before = |(other, (_, one)): (&u64, &(Place, Turn))| *other < value && one.tenant == turn.tenant && one.priority == turn.priority;
+                    let is_before = |(other, (_, one)): (&u64, &(Place, QueueEntry))| *other < value && one.tenant == entry.tenant && one.priority == entry.priority;
                     prop_assert!(!there.iter().any(is_before));
                 }
                 Step::Leave(which) => {
@@ -233,8 +233,8 @@ proptest! {
                     }
                 }
                 Step::MakeRoom(class, tenant) => {
-                    let turn = turn(Priority::ALL[class], tenant, 1);
-                    if let Some(value) = line.give_up_for(&turn, 32) {
+                    let entry = entry(Priority::ALL[class], tenant, 1);
+                    if let Some(value) = line.give_up_for(&entry, 32) {
                         there.remove(&value).expect("it was there");
                     }
                 }
@@ -264,22 +264,22 @@ proptest! {
 
 /// A server with eight places, each of which serves a request in a hundred ticks. `arrivals` says in each tick who comes; returns the times from arrival to end of
 /// each class, and what each tenant was served.
-fn simulate(ticks: u64, mut arrivals: impl FnMut(u64, usize) -> Vec<Turn>) -> ([Vec<u64>; 3], HashMap<u64, u64>) {
+fn simulate(ticks: u64, mut arrivals: impl FnMut(u64, usize) -> Vec<QueueEntry>) -> ([Vec<u64>; 3], HashMap<u64, u64>) {
     const PLACES: usize = 8;
     const SERVICE: u64 = 100;
-    let mut line: Line<(Turn, u64)> = Line::default();
+    let mut line: Line<(QueueEntry, u64)> = Line::default();
     let (mut ends, mut times, mut served) = (Vec::new(), [const { Vec::new() }; 3], HashMap::new());
     for now in 0..ticks {
         ends.retain(|end| *end > now);
-        for turn in arrivals(now, line.len()) {
-            line.enter(turn, (turn, now));
+        for entry in arrivals(now, line.len()) {
+            line.enter(entry, (entry, now));
         }
         while ends.len() < PLACES
-            && let Some((turn, since)) = line.serve()
+            && let Some((entry, since)) = line.serve()
         {
             ends.push(now + SERVICE);
-            times[turn.priority as usize].push(now + SERVICE - since);
-            *served.entry(turn.tenant).or_default() += turn.cost;
+            times[entry.priority as usize].push(now + SERVICE - since);
+            *served.entry(entry.tenant).or_default() += entry.cost;
         }
     }
     (times, served)
@@ -317,10 +317,10 @@ fn interactive_requests_are_as_quick_under_a_flood_of_batch() {
         let (mut times, _) = simulate(200_000, |_, waiting| {
             let mut came = Vec::new();
             if next() < 0.024 {
-                came.push(turn(Priority::Interactive, 1, 10));
+                came.push(entry(Priority::Interactive, 1, 10));
             }
             if is_flooded {
-                (waiting..200).for_each(|_| came.push(turn(Priority::Batch, 2, 10)));
+                (waiting..200).for_each(|_| came.push(entry(Priority::Batch, 2, 10)));
             }
             came
         });

@@ -95,7 +95,7 @@ fn a_file_that_is_written_in_pieces_is_read_when_it_rests() {
 }
 
 #[test]
-fn a_file_that_is_gone_counts_only_when_it_stays_away() {
+fn a_file_that_was_removed_counts_only_when_it_stays_away() {
     let mut rig = Rig::settled("[]");
     fs::remove_file(rig.path()).unwrap();
     assert!(!rig.look(LOOK));

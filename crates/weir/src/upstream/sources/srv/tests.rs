@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use testkit::{DEADLINE, answer, wait};
+use testkit::{DEADLINE, responder, wait};
 
 use super::*;
 use crate::config::{Balance, TargetAddress, UpstreamId};
@@ -174,9 +174,9 @@ fn a_service_with_a_long_ttl_is_left_alone() {
     let control = start(&server);
     control.wait_for_targets(0, &["10.0.0.1:80"]);
     // The host, whose TTL is short, is a clock: it is queried again and again.
-    let asked = server.asked_for("a.test");
-    wait::until(DEADLINE, "the host is queried", || server.asked_for("a.test") >= asked + 20);
-    assert_eq!(server.asked_for(NAME), 1);
+    let requested = server.requested("a.test");
+    wait::until(DEADLINE, "the host is queried", || server.requested("a.test") >= requested + 20);
+    assert_eq!(server.requested(NAME), 1);
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn weights_share_requests() {
 #[test]
 fn a_later_priority_serves_while_no_target_of_an_earlier_one_can() {
     use TargetCondition::{Ready, Unhealthy};
-    let servers = ["a", "b", "c"].map(|body| testkit::Upstream::start(answer::ok(body)));
+    let servers = ["a", "b", "c"].map(|body| testkit::Upstream::start(responder::ok(body)));
     let [a, b, c] = servers.each_ref().map(|server| server.socket_addr().port());
     let dns = NameServer::start();
     dns.set("local.test", 60, &["127.0.0.1"]);
@@ -274,13 +274,13 @@ fn a_later_priority_serves_while_no_target_of_an_earlier_one_can() {
         targets.into_iter().find(|target| target.address.ends_with(&format!(":{port}"))).unwrap().state
     };
     assert_eq!(sorted(picked(100)), sorted(vec![a, b]));
-    servers[0].set_answer(answer::status(500));
+    servers[0].set_responder(responder::status(500));
     wait::until(DEADLINE, "a is unhealthy", || state(a) == Unhealthy);
     assert_eq!(picked(100), [b]);
-    servers[1].set_answer(answer::status(500));
+    servers[1].set_responder(responder::status(500));
     wait::until(DEADLINE, "b is unhealthy", || state(b) == Unhealthy);
     assert_eq!(picked(100), [c]);
-    servers[0].set_answer(answer::ok("a"));
+    servers[0].set_responder(responder::ok("a"));
     wait::until(DEADLINE, "a is back", || state(a) == Ready);
     assert_eq!(picked(100), [a]);
     // The records change places.
@@ -383,9 +383,9 @@ fn services_are_looked_up_before_they_are_used() {
     upstreams.learn(resolved);
     assert_eq!(upstreams.get(UpstreamId(0)).snapshot().targets[0].address, "10.0.0.1:80");
     // A reload does not look up again what is known.
-    let asked = server.asked_for(NAME);
+    let requested = server.requested(NAME);
     let resolved = runtime.block_on(upstreams.resolve_new(&config, &server.resolver(), DEADLINE));
-    assert_eq!((resolved.missing.len(), server.asked_for(NAME)), (0, asked));
+    assert_eq!((resolved.missing.len(), server.requested(NAME)), (0, requested));
     server.die(true);
     let upstreams = Upstreams::new(&config, Clock::start());
     let missing =

@@ -150,7 +150,7 @@ impl Connection {
                 return self.refuse(error.text().to_owned());
             }
             if !head.is_interim() {
-                return self.upgrade_answered(&head, &all[..end], &all[end..]);
+                return self.upgrade_accepted(&head, &all[..end], &all[end..]);
             }
             self.scanner.reset();
             all.drain(..end);
@@ -158,7 +158,7 @@ impl Connection {
     }
 
     /// The head of the response to the upgrade, and what came behind it.
-    fn upgrade_answered(&mut self, head: &ResponseHead, text: &[u8], rest: &[u8]) -> Progress {
+    fn upgrade_accepted(&mut self, head: &ResponseHead, text: &[u8], rest: &[u8]) -> Progress {
         self.status = head.status;
         self.keep_alive = head.status == 101;
         let Some(session) = &mut self.session else { return Progress::Bad };

@@ -39,14 +39,14 @@ impl Rig {
         Rig { server, client, reserve, settle }
     }
 
-    async fn reserve(&self, now_us: u64, id: &str, lasts_us: u64, questions: &[Question]) -> Vec<Answer> {
+    async fn reserve(&self, now_us: u64, id: &str, lasts_us: u64, questions: &[Question]) -> Vec<ScriptResult> {
         let names: Vec<&[u8]> = questions.iter().map(|question| &*question.name).collect();
         let write = |cmd: &mut Cmd| {
             cmd.arg(id).arg(lasts_us);
             questions.iter().for_each(|question| write_question(cmd, question, now_us));
             tell_time(cmd, now_us);
         };
-        answers(&self.client.script_with(&self.reserve, &names, write).await.unwrap()).unwrap()
+        outcomes(&self.client.script_with(&self.reserve, &names, write).await.unwrap()).unwrap()
     }
 
     async fn settle(&self, now_us: u64, id: &str, used: &[Used]) -> Vec<i64> {
@@ -125,13 +125,13 @@ fn the_scripts_count_as_memory_does() {
                     continue;
                 }
                 let first = numbers.below(4) as usize;
-                let asked: Vec<usize> = (first..4).collect();
+                let input: Vec<usize> = (first..4).collect();
                 let amount = numbers.below(300);
                 let id = format!("{seed}-{step}");
                 let questions: Vec<Question> =
-                    asked.iter().map(|index| question(*index, rules[*index], amount)).collect();
-                let answers = rig.reserve(now_us, &id, LONG_US, &questions).await;
-                let looked: Vec<_> = asked
+                    input.iter().map(|index| question(*index, rules[*index], amount)).collect();
+                let outcomes = rig.reserve(now_us, &id, LONG_US, &questions).await;
+                let looked: Vec<_> = input
                     .iter()
                     .map(|index| {
                         let mut account = accounts[*index];
@@ -141,7 +141,7 @@ fn the_scripts_count_as_memory_does() {
                     .collect();
                 let passes = looked.iter().all(|(_, decision, _)| decision.allowed);
                 let mut marks = [0; 4];
-                for ((index, (account, decision, mark)), answer) in asked.iter().zip(looked).zip(&answers) {
+                for ((index, (account, decision, mark)), outcome) in input.iter().zip(looked).zip(&outcomes) {
                     let expected = if !decision.allowed {
                         0
                     } else if passes {
@@ -149,13 +149,13 @@ fn the_scripts_count_as_memory_does() {
                     } else {
                         -1
                     };
-                    assert_eq!(answer.result, expected, "seed {seed} step {step} count {index}");
+                    assert_eq!(outcome.result, expected, "seed {seed} step {step} count {index}");
                     if passes || !decision.allowed {
-                        assert_eq!(answer.left, decision.remaining, "seed {seed} step {step} count {index}");
-                        assert_eq!(answer.reset_us, decision.reset_ns / 1000, "seed {seed} step {step} count {index}");
+                        assert_eq!(outcome.left, decision.remaining, "seed {seed} step {step} count {index}");
+                        assert_eq!(outcome.reset_us, decision.reset_ns / 1000, "seed {seed} step {step} count {index}");
                     }
                     if !decision.allowed {
-                        assert_eq!(answer.retry_us, decision.retry_ns / 1000, "seed {seed} step {step} count {index}");
+                        assert_eq!(outcome.retry_us, decision.retry_ns / 1000, "seed {seed} step {step} count {index}");
                     }
                     if passes {
                         accounts[*index] = account;
@@ -163,7 +163,7 @@ fn the_scripts_count_as_memory_does() {
                     }
                 }
                 if passes {
-                    open.push((id, marks, asked.into_iter().map(|index| (index, amount)).collect()));
+                    open.push((id, marks, input.into_iter().map(|index| (index, amount)).collect()));
                 }
             }
         }
@@ -178,18 +178,18 @@ fn reservations_that_nobody_settles_stand_as_used_when_they_end() {
         let window = Rule::Window { quota: 100, window: BudgetWindow::Aligned(Duration::from_secs(1 << 30)) };
         let both = |amount| [question(1, bucket, amount), question(2, window, amount)];
         let now_us = 1_790_000_000_000_000;
-        assert!(rig.reserve(now_us, "lost", 10_000_000, &both(60)).await.iter().all(|answer| answer.result == 1));
+        assert!(rig.reserve(now_us, "lost", 10_000_000, &both(60)).await.iter().all(|outcome| outcome.result == 1));
         // What is reserved does not come back with time; once it counts as used, it does.
         let left = async |after_s: u64| -> Vec<u64> {
-            let answers = rig.reserve(now_us + after_s * 1_000_000, "look", 1, &both(1000)).await;
-            answers.iter().map(|answer| answer.left).collect()
+            let outcomes = rig.reserve(now_us + after_s * 1_000_000, "look", 1, &both(1000)).await;
+            outcomes.iter().map(|outcome| outcome.left).collect()
         };
         assert_eq!(left(9).await, [40, 40]);
         // A refusal is what finds it.
         assert_eq!(left(11).await, [40, 40]);
         assert_eq!(left(11).await, [40, 40]);
         let later = now_us + 11_000_000;
-        assert!(rig.reserve(later, "next", 10_000_000, &both(10)).await.iter().all(|answer| answer.result == 1));
+        assert!(rig.reserve(later, "next", 10_000_000, &both(10)).await.iter().all(|outcome| outcome.result == 1));
         assert_eq!(rig.server.cli(["HEXISTS", "weir:budget:test:1", "lost"]).trim(), "0");
         assert_eq!(left(11).await, [30, 30]);
         assert_eq!(left(16).await, [35, 30]);
@@ -205,11 +205,12 @@ fn a_limit_that_refuses_nothing_is_charged_only_what_it_has() {
     tokio_test(async {
         let rig = Rig::new();
         let rule = |quota| Rule::Window { quota, window: BudgetWindow::Aligned(Duration::from_secs(1 << 30)) };
-        let ask = [question(1, rule(100), 60), Question { enforced: false, ..question(2, rule(50), 60) }];
-        let results =
-            |answers: Vec<Answer>| answers.iter().map(|answer| (answer.result, answer.left)).collect::<Vec<_>>();
-        assert_eq!(results(rig.reserve(1 << 50, "a", LONG_US, &ask).await), [(1, 40), (0, 50)]);
-        assert_eq!(results(rig.reserve(1 << 50, "b", LONG_US, &ask).await), [(0, 40), (0, 50)]);
+        let check = [question(1, rule(100), 60), Question { enforced: false, ..question(2, rule(50), 60) }];
+        let results = |outcomes: Vec<ScriptResult>| {
+            outcomes.iter().map(|outcome| (outcome.result, outcome.left)).collect::<Vec<_>>()
+        };
+        assert_eq!(results(rig.reserve(1 << 50, "a", LONG_US, &check).await), [(1, 40), (0, 50)]);
+        assert_eq!(results(rig.reserve(1 << 50, "b", LONG_US, &check).await), [(0, 40), (0, 50)]);
     });
 }
 

@@ -15,7 +15,7 @@ use super::super::call::{Question, definition, name};
 use super::{Random, run};
 use crate::config;
 use crate::observe::Metrics;
-use crate::policy::limit::{Ask, Decision, Key, Limits, WorkerLimits};
+use crate::policy::limit::{Decision, Key, LimitCheck, Limits, WorkerLimits};
 use crate::redis::{Client, Purpose, Redis};
 
 const WORKERS: usize = 3;
@@ -68,13 +68,13 @@ impl Worker {
 
     /// Whether a request passes all of these limits.
     async fn passes(&self, limits: &[&str], key: Key, cost: u64) -> bool {
-        let ask = |name: &&str| {
+        let check = |name: &&str| {
             let cost = if *name == "wide" { cost } else { 1 };
-            Ask { limit: self.index(name), key, cost, decision: Decision::default() }
+            LimitCheck { limit: self.index(name), key, cost, decision: Decision::default() }
         };
-        let mut asks: Vec<Ask> = limits.iter().map(ask).collect();
-        self.remote.ask(&self.limits, &mut asks, &mut Vec::new()).await.unwrap();
-        asks.iter().all(|ask| ask.decision.allowed)
+        let mut checks: Vec<LimitCheck> = limits.iter().map(check).collect();
+        self.remote.check(&self.limits, &mut checks, &mut Vec::new()).await.unwrap();
+        checks.iter().all(|check| check.decision.allowed)
     }
 
     fn question(&self, limit: &str, key: Key) -> Question {
@@ -100,10 +100,10 @@ fn request(
     gives_up: bool,
 ) -> JoinHandle<()> {
     let (worker, ends) = (worker.clone(), ends.clone());
-    let (cost, turns, waits) = (1 + random.below(3), random.below(40), random.below(12));
+    let (cost, rounds, waits) = (1 + random.below(3), random.below(40), random.below(12));
     let limits: &[&str] = if random.below(3) == 0 { &["wide", "narrow"] } else { &["wide"] };
     spawn_local(async move {
-        for _ in 0..turns {
+        for _ in 0..rounds {
             yield_now().await;
         }
         let passes = async { Some(worker.passes(limits, key, cost).await) };

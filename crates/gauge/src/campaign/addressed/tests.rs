@@ -19,8 +19,8 @@ fn plan(load: &str, more: &str) -> Plan {
     Plan::read(&file).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn gateway() -> Lane {
-    Lane::Gateway("127.0.0.1:5000".parse().expect("an address"), Box::default())
+fn gateway() -> Addressed {
+    Addressed::Gateway("127.0.0.1:5000".parse().expect("an address"), Box::default())
 }
 
 fn load(plan: &Plan) -> &Load {
@@ -34,13 +34,13 @@ fn load(plan: &Plan) -> &Load {
 fn direct_goes_to_each_upstream_and_a_gateway_gets_everything() {
     let plan = plan("{closed: {users: 2, duration: 1s}}", "");
     let origins = BTreeMap::from([("http://127.0.0.1:9001".to_owned(), "http://127.0.0.1:4000".to_owned())]);
-    let bases = |lane: &Lane| -> Vec<(String, String)> {
-        let workload = measured(&plan.workloads[0], lane, &Made::new(), load(&plan));
+    let bases = |addressed: &Addressed| -> Vec<(String, String)> {
+        let workload = measured(&plan.workloads[0], addressed, &Made::new(), load(&plan));
         workload.operations.into_iter().map(|one| (one.base.unwrap_or_default(), one.path)).collect()
     };
     let pairs = |list: [(&str, &str); 2]| list.map(|(base, path)| (base.to_owned(), path.to_owned())).to_vec();
     assert_eq!(
-        bases(&Lane::Direct(origins, Box::default())),
+        bases(&Addressed::Direct(origins, Box::default())),
         pairs([("http://127.0.0.1:4000", "/items/{id}"), ("http://127.0.0.1:9002", "/v1/other")]),
         "an origin without a port of ours is asked where it is"
     );
@@ -54,8 +54,8 @@ fn direct_goes_to_each_upstream_and_a_gateway_gets_everything() {
 fn the_warm_up_is_the_same_load_and_does_not_count() {
     let of = |load_text: &str, more: &str| -> Vec<(String, bool, Load)> {
         let plan = plan(load_text, more);
-        let lane = gateway();
-        let workload = measured(&plan.workloads[0], &lane, &Made::new(), load(&plan));
+        let addressed = gateway();
+        let workload = measured(&plan.workloads[0], &addressed, &Made::new(), load(&plan));
         Prepared::new(&workload).expect("the generator takes it");
         match workload.load {
             Load::Phases(phases) => phases
@@ -87,10 +87,10 @@ fn the_warm_up_is_the_same_load_and_does_not_count() {
 }
 
 #[test]
-fn both_lanes_are_asked_the_same_before_the_load() {
+fn both_systems_are_sent_the_same_before_the_load() {
     let plan = plan("{closed: {users: 2, duration: 1s}}", "");
-    let lane = gateway();
-    let workload = for_conformance(&plan.workloads[0], &lane, &Made::new());
+    let addressed = gateway();
+    let workload = for_conformance(&plan.workloads[0], &addressed, &Made::new());
     assert_eq!(workload.operations[0].params["id"], Source::Fixed("3".to_owned()), "the first value, not any");
     assert_eq!(workload.operations[0].weight, 1.0, "also what the load never asks");
 }

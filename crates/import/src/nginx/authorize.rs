@@ -26,16 +26,20 @@ struct Taken {
 
 impl<'d> Importer<'d> {
     /// The name of the authenticator that calls it.
-    pub(super) fn asked(&mut self, directive: &'d Directive, settings: &Settings<'d>) -> Result<String, Unprotected> {
+    pub(super) fn authorization(
+        &mut self,
+        directive: &'d Directive,
+        settings: &Settings<'d>,
+    ) -> Result<String, Unprotected> {
         let taken = self.taken(settings);
-        self.ask(directive, taken).map_err(|why| Unprotected {
+        self.authorize(directive, taken).map_err(|why| Unprotected {
             place: directive.place.clone(),
             what: directive.shown(),
             why,
         })
     }
 
-    fn ask(&mut self, directive: &'d Directive, taken: Taken) -> Result<String, String> {
+    fn authorize(&mut self, directive: &'d Directive, taken: Taken) -> Result<String, String> {
         let uri = directive.arg(0);
         if !uri.starts_with('/') || uri.contains('?') || has_variable(uri) {
             return Err(format!("`{uri}` is not the path of a location"));
@@ -176,9 +180,10 @@ pub(super) fn is_from_service(settings: &Settings<'_>, name: &str, value: &str) 
     let Some(variable) = value.strip_prefix('$').map(|name| name.trim_matches(['{', '}'])) else { return false };
     let lower = name.to_ascii_lowercase();
     let wanted = format!("$upstream_http_{}", lower.replace('-', "_"));
-    let asks = settings.one("auth_request").is_some_and(|directive| directive.arg(0) != "off");
+    let authorizations = settings.one("auth_request").is_some_and(|directive| directive.arg(0) != "off");
     let mut set = settings.all("auth_request_set").iter();
-    asks && is_token(name)
+    authorizations
+        && is_token(name)
         && !OTHERWISE.contains(&lower.as_str())
         && set.any(|set| set.arg(0).trim_start_matches('$') == variable && set.arg(1) == wanted)
 }

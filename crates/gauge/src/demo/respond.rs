@@ -59,8 +59,8 @@ impl Request {
 
     /// How long the response takes beyond the time that it needs.
     pub(super) fn wait(&self) -> Option<Duration> {
-        let asked = self.headers.get("x-probe-delay").and_then(|ms| ms.parse().ok()).map(Duration::from_millis);
-        asked.or((self.target == "/slow").then_some(SLOW))
+        let requested = self.headers.get("x-probe-delay").and_then(|ms| ms.parse().ok()).map(Duration::from_millis);
+        requested.or((self.target == "/slow").then_some(SLOW))
     }
 }
 

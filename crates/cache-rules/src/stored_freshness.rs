@@ -29,7 +29,7 @@ pub enum LifetimeSource {
 
 /// The terms on which a response is stored. Plain numbers, so that a store can keep them as it likes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Terms {
+pub struct Freshness {
     /// Status that is sent: 200 also for a 206 that held everything.
     pub status: u16,
     /// When it was received or last validated.
@@ -60,7 +60,7 @@ pub struct Terms {
     pub has_age: bool,
 }
 
-impl Terms {
+impl Freshness {
     /// Bytes of the packed form.
     pub const PACKED: usize = 52;
 
@@ -166,7 +166,7 @@ impl Terms {
             bytes[at..at + 8].iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
         };
         let flag = |bit: u8| bytes[3] >> bit & 1 == 1;
-        Some(Terms {
+        Some(Freshness {
             status: u16::from_be_bytes([bytes[0], bytes[1]]),
             source: match bytes[2] {
                 0 => LifetimeSource::Fixed,

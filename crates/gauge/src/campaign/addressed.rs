@@ -11,7 +11,7 @@ use crate::results::{PhasePlan, Planned};
 
 /// Where requests of a system go.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Lane {
+pub(super) enum Addressed {
     /// To the upstreams: origin in the API to the URL at which it is reached, and how.
     Direct(BTreeMap<String, String>, Box<Clients>),
     /// To a service over gRPC: the same, and its methods.
@@ -20,11 +20,11 @@ pub(super) enum Lane {
     Gateway(SocketAddr, Box<Clients>),
 }
 
-impl Lane {
+impl Addressed {
     fn base(&self, origin: &str) -> String {
         match self {
-            Lane::Gateway(address, clients) => clients.base(*address),
-            Lane::Direct(origins, _) | Lane::Grpc(origins, _) => {
+            Addressed::Gateway(address, clients) => clients.base(*address),
+            Addressed::Direct(origins, _) | Addressed::Grpc(origins, _) => {
                 origins.get(origin).cloned().unwrap_or_else(|| origin.to_owned())
             }
         }
@@ -34,29 +34,29 @@ impl Lane {
 /// Bodies that were made, by workload and operation.
 pub(super) type Made = BTreeMap<(String, String), Body>;
 
-fn operation(planned: &PlannedOperation, workload: &str, lane: &Lane, made: &Made) -> Operation {
+fn operation(planned: &PlannedOperation, workload: &str, addressed: &Addressed, made: &Made) -> Operation {
     let mut operation = planned.operation.clone();
-    operation.base = Some(lane.base(&planned.origin));
-    if let Lane::Gateway(..) = lane {
+    operation.base = Some(addressed.base(&planned.origin));
+    if let Addressed::Gateway(..) = addressed {
         operation.path.insert_str(0, &planned.prefix);
     }
     if let Some(file) = made.get(&(workload.to_owned(), operation.id.clone())) {
         operation.body = Some(file.clone());
     }
-    match lane {
-        Lane::Grpc(_, calls) => calls.call(planned, operation),
-        Lane::Direct(..) | Lane::Gateway(..) => operation,
+    match addressed {
+        Addressed::Grpc(_, calls) => calls.call(planned, operation),
+        Addressed::Direct(..) | Addressed::Gateway(..) => operation,
     }
 }
 
-fn request(planned: &Workload, lane: &Lane, made: &Made, load: Load) -> workload::Workload {
+fn request(planned: &Workload, addressed: &Addressed, made: &Made, load: Load) -> workload::Workload {
     let list = |list: &[PlannedOperation]| -> Vec<Operation> {
-        list.iter().map(|one| operation(one, &planned.name, lane, made)).collect()
+        list.iter().map(|one| operation(one, &planned.name, addressed, made)).collect()
     };
     let operations = list(&planned.operations);
-    let clients = match lane {
-        Lane::Gateway(_, clients) | Lane::Direct(_, clients) => clients.as_ref().clone(),
-        Lane::Grpc(_, calls) => Clients { protocol: calls.protocol(), ..Clients::default() },
+    let clients = match addressed {
+        Addressed::Gateway(_, clients) | Addressed::Direct(_, clients) => clients.as_ref().clone(),
+        Addressed::Grpc(_, calls) => Clients { protocol: calls.protocol(), ..Clients::default() },
     };
     workload::Workload {
         base: operations.first().and_then(|first| first.base.clone()).unwrap_or_default(),
@@ -78,8 +78,8 @@ fn request(planned: &Workload, lane: &Lane, made: &Made, load: Load) -> workload
 }
 
 /// The same as it is loaded: chat calls are made by the generator.
-fn loaded(planned: &Workload, lane: &Lane, made: &Made, load: Load) -> workload::Workload {
-    let mut workload = request(planned, lane, made, load);
+fn loaded(planned: &Workload, addressed: &Addressed, made: &Made, load: Load) -> workload::Workload {
+    let mut workload = request(planned, addressed, made, load);
     workload.llm.clone_from(&planned.llm);
     if workload.llm.is_some() {
         workload.operations.clear();
@@ -88,7 +88,7 @@ fn loaded(planned: &Workload, lane: &Lane, made: &Made, load: Load) -> workload:
 }
 
 /// A workload with its warm-up, for gauge's own generator.
-pub(super) fn measured(planned: &Workload, lane: &Lane, made: &Made, load: &Load) -> workload::Workload {
+pub(super) fn measured(planned: &Workload, addressed: &Addressed, made: &Made, load: &Load) -> workload::Workload {
     let load = match warmup(planned.warmup, load) {
         None => load.clone(),
         Some(warmup) => {
@@ -101,23 +101,28 @@ pub(super) fn measured(planned: &Workload, lane: &Lane, made: &Made, load: &Load
             Load::Phases(phases)
         }
     };
-    loaded(planned, lane, made, load)
+    loaded(planned, addressed, made, load)
 }
 
 /// A workload without a warm-up, for generators of others.
-pub(super) fn plain(planned: &Workload, lane: &Lane, made: &Made, load: &Load) -> workload::Workload {
-    loaded(planned, lane, made, load.clone())
+pub(super) fn plain(planned: &Workload, addressed: &Addressed, made: &Made, load: &Load) -> workload::Workload {
+    loaded(planned, addressed, made, load.clone())
 }
 
 /// The warm-up alone.
-pub(super) fn warmup_only(planned: &Workload, lane: &Lane, made: &Made, load: &Load) -> Option<workload::Workload> {
+pub(super) fn warmup_only(
+    planned: &Workload,
+    addressed: &Addressed,
+    made: &Made,
+    load: &Load,
+) -> Option<workload::Workload> {
     let phase = warmup(planned.warmup, load)?;
     let load = match (phase.closed, phase.open) {
         (Some(closed), _) => Load::Closed(closed),
         (_, Some(open)) => Load::Open(open),
         _ => return None,
     };
-    Some(loaded(planned, lane, made, load))
+    Some(loaded(planned, addressed, made, load))
 }
 
 fn phase(name: &str, warmup: bool, closed: Option<Closed>, open: Option<Open>) -> Phase {
@@ -164,9 +169,9 @@ fn warmup(warmup: Warmup, load: &Load) -> Option<Phase> {
 
 /// Every operation with one value for each param, the first that there is: both systems get these requests before the load, and their responses are
 /// compared.
-pub(super) fn for_conformance(planned: &Workload, lane: &Lane, made: &Made) -> workload::Workload {
+pub(super) fn for_conformance(planned: &Workload, addressed: &Addressed, made: &Made) -> workload::Workload {
     let load = Load::Closed(Closed { users: Span::Constant(1), iterations: Some(1), duration: None, think: None });
-    let mut workload = request(planned, lane, made, load);
+    let mut workload = request(planned, addressed, made, load);
     for operation in workload.operations.iter_mut().chain(&mut workload.setup) {
         // Chosen by order here, whatever its share of the load.
         operation.weight = 1.0;

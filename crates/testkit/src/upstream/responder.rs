@@ -7,21 +7,21 @@ use crate::http::Message;
 use crate::{Gate, WireError};
 
 /// A function that responds to one request.
-pub type Answer = Box<dyn Fn(&mut Conn, &Message) -> Result<(), WireError> + Send + Sync>;
+pub type Responder = Box<dyn Fn(&mut Conn, &Message) -> Result<(), WireError> + Send + Sync>;
 
 /// 200 with this body.
-pub fn ok(body: impl Into<Vec<u8>>) -> Answer {
+pub fn ok(body: impl Into<Vec<u8>>) -> Responder {
     let body = body.into();
     Box::new(move |conn, _| conn.respond(200, &[("Content-Type", "text/plain")], &body))
 }
 
 /// This status with a short body.
-pub fn status(status: u16) -> Answer {
+pub fn status(status: u16) -> Responder {
     Box::new(move |conn, _| conn.respond(status, &[], format!("status {status}")))
 }
 
 /// 200 whose body is the request's head, byte for byte, followed by its body without framing.
-pub fn echo() -> Answer {
+pub fn echo() -> Responder {
     Box::new(|conn, request| {
         let body = [&request.head.raw[..], &request.body].concat();
         conn.respond(200, &[("Content-Type", "application/octet-stream")], body)
@@ -29,19 +29,19 @@ pub fn echo() -> Answer {
 }
 
 /// Exactly these bytes; the connection stays open.
-pub fn raw(bytes: impl Into<Vec<u8>>) -> Answer {
+pub fn raw(bytes: impl Into<Vec<u8>>) -> Responder {
     let bytes = bytes.into();
     Box::new(move |conn, _| conn.write(&bytes))
 }
 
 /// Exactly these bytes, one at a time; the connection stays open.
-pub fn raw_bytewise(bytes: impl Into<Vec<u8>>) -> Answer {
+pub fn raw_bytewise(bytes: impl Into<Vec<u8>>) -> Responder {
     let bytes = bytes.into();
     Box::new(move |conn, _| conn.write_bytewise(&bytes))
 }
 
 /// Exactly these bytes, then the connection is closed.
-pub fn raw_then_close(bytes: impl Into<Vec<u8>>) -> Answer {
+pub fn raw_then_close(bytes: impl Into<Vec<u8>>) -> Responder {
     let bytes = bytes.into();
     Box::new(move |conn, _| {
         conn.write(&bytes)?;
@@ -50,7 +50,7 @@ pub fn raw_then_close(bytes: impl Into<Vec<u8>>) -> Answer {
 }
 
 /// Exactly these bytes, then the connection is reset. The peer may see the reset before the bytes, or them first.
-pub fn raw_then_reset(bytes: impl Into<Vec<u8>>) -> Answer {
+pub fn raw_then_reset(bytes: impl Into<Vec<u8>>) -> Responder {
     let bytes = bytes.into();
     Box::new(move |conn, _| {
         conn.write(&bytes)?;
@@ -59,7 +59,7 @@ pub fn raw_then_reset(bytes: impl Into<Vec<u8>>) -> Answer {
 }
 
 /// 200 that promises `promised` bytes and closes after `sent` of them.
-pub fn close_after(sent: usize, promised: usize) -> Answer {
+pub fn close_after(sent: usize, promised: usize) -> Responder {
     Box::new(move |conn, _| {
         conn.write(format!("HTTP/1.1 200 OK\r\nContent-Length: {promised}\r\n\r\n"))?;
         conn.write_pattern(sent as u64)?;
@@ -68,22 +68,22 @@ pub fn close_after(sent: usize, promised: usize) -> Answer {
 }
 
 /// No response: closes after the request was read.
-pub fn close() -> Answer {
+pub fn close() -> Responder {
     Box::new(|conn, _| conn.close())
 }
 
 /// No response: resets after the request was read.
-pub fn reset() -> Answer {
+pub fn reset() -> Responder {
     Box::new(|conn, _| conn.reset())
 }
 
 /// No response, until the peer gives up.
-pub fn stall() -> Answer {
+pub fn stall() -> Responder {
     Box::new(|conn, _| conn.stall())
 }
 
 /// Waits at the gate, then responds with `then`: requests can be held in flight.
-pub fn gated(gate: &Gate, then: Answer) -> Answer {
+pub fn gated(gate: &Gate, then: Responder) -> Responder {
     let gate = gate.clone();
     Box::new(move |conn, request| {
         conn.pass(&gate)?;
@@ -92,7 +92,7 @@ pub fn gated(gate: &Gate, then: Answer) -> Answer {
 }
 
 /// 200 with these chunks, all written at once.
-pub fn chunked<T: AsRef<[u8]>>(pieces: impl IntoIterator<Item = T>) -> Answer {
+pub fn chunked<T: AsRef<[u8]>>(pieces: impl IntoIterator<Item = T>) -> Responder {
     let pieces: Vec<Vec<u8>> = pieces.into_iter().map(|piece| piece.as_ref().to_vec()).collect();
     Box::new(move |conn, _| {
         conn.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
@@ -105,7 +105,7 @@ pub fn chunked<T: AsRef<[u8]>>(pieces: impl IntoIterator<Item = T>) -> Answer {
 
 /// 200 with `text/event-stream`: the head at once, each event (`data: …`) as a chunk and the end of the body, each when the
 /// test releases the gate.
-pub fn sse<T: AsRef<str>>(events: impl IntoIterator<Item = T>, gate: &Gate) -> Answer {
+pub fn sse<T: AsRef<str>>(events: impl IntoIterator<Item = T>, gate: &Gate) -> Responder {
     let events: Vec<String> = events.into_iter().map(|event| format!("data: {}\n\n", event.as_ref())).collect();
     let gate = gate.clone();
     Box::new(move |conn, _| {
@@ -120,7 +120,7 @@ pub fn sse<T: AsRef<str>>(events: impl IntoIterator<Item = T>, gate: &Gate) -> A
 }
 
 /// 200 with `length` bytes of the [`crate::pattern`] and a Content-Length.
-pub fn large(length: u64) -> Answer {
+pub fn large(length: u64) -> Responder {
     Box::new(move |conn, _| {
         conn.write(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n"))?;
         conn.write_pattern(length)
@@ -128,13 +128,13 @@ pub fn large(length: u64) -> Answer {
 }
 
 /// The responses one after the other, over all connections; the last one from then on.
-pub fn in_turn(answers: impl IntoIterator<Item = Answer>) -> Answer {
-    let answers: Vec<Answer> = answers.into_iter().collect();
-    assert!(!answers.is_empty(), "in_turn needs an answer");
+pub fn in_order(responders: impl IntoIterator<Item = Responder>) -> Responder {
+    let responders: Vec<Responder> = responders.into_iter().collect();
+    assert!(!responders.is_empty(), "in_turn needs an answer");
     let next = AtomicUsize::new(0);
     Box::new(move |conn, request| {
-        let turn = next.fetch_add(1, Ordering::Relaxed).min(answers.len() - 1);
-        answers[turn](conn, request)
+        let round = next.fetch_add(1, Ordering::Relaxed).min(responders.len() - 1);
+        responders[round](conn, request)
     })
 }
 

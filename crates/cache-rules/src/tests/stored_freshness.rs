@@ -6,37 +6,37 @@ use proptest::prelude::*;
 
 #[test]
 fn a_soft_purge_makes_stale_and_leaves_the_allowances() {
-    let mut purged = terms("Cache-Control: max-age=600, stale-while-revalidate=30, stale-if-error=60\r\n");
+    let mut purged = freshness("Cache-Control: max-age=600, stale-while-revalidate=30, stale-if-error=60\r\n");
     purged.expire(NOW + seconds(100));
-    assert_eq!(assess(&purged, &asks(""), NOW + seconds(100)), Reuse::WhileRevalidating);
-    assert_eq!(assess(&purged, &asks(""), NOW + seconds(129)), Reuse::WhileRevalidating);
-    assert_eq!(assess(&purged, &asks(""), NOW + seconds(130)), Reuse::Validate(Fwd::Stale));
-    assert!(may_replace_error(&purged, &asks(""), NOW + seconds(159)));
-    let mut fixed = Response::new(200, "Age: 50\r\n").consider(&ttl(), &get("").asked(&ttl())).unwrap();
+    assert_eq!(assess(&purged, &request_with(""), NOW + seconds(100)), Reuse::WhileRevalidating);
+    assert_eq!(assess(&purged, &request_with(""), NOW + seconds(129)), Reuse::WhileRevalidating);
+    assert_eq!(assess(&purged, &request_with(""), NOW + seconds(130)), Reuse::Validate(Fwd::Stale));
+    assert!(may_replace_error(&purged, &request_with(""), NOW + seconds(159)));
+    let mut fixed = Response::new(200, "Age: 50\r\n").consider(&ttl(), &get("").wanted(&ttl())).unwrap();
     fixed.expire(NOW + seconds(100));
     assert!(!fixed.is_fresh(NOW + seconds(100)) && fixed.staleness_ms(NOW + seconds(101)) == 1000);
-    let mut stale = terms("Cache-Control: max-age=10, stale-if-error=60\r\n");
+    let mut stale = freshness("Cache-Control: max-age=10, stale-if-error=60\r\n");
     stale.expire(NOW + seconds(30));
     assert_eq!(stale.staleness_ms(NOW + seconds(30)), seconds(20), "what was stale before stays as stale");
 }
 
 #[test]
 fn what_is_invalid_needs_validation() {
-    let mut invalid = terms("Cache-Control: max-age=600, stale-if-error=60\r\n");
+    let mut invalid = freshness("Cache-Control: max-age=600, stale-if-error=60\r\n");
     invalid.invalidate();
-    assert_eq!(assess(&invalid, &asks("Cache-Control: max-stale\r\n"), NOW), Reuse::Validate(Fwd::Stale));
-    assert!(!may_replace_error(&invalid, &asks(""), NOW));
+    assert_eq!(assess(&invalid, &request_with("Cache-Control: max-stale\r\n"), NOW), Reuse::Validate(Fwd::Stale));
+    assert!(!may_replace_error(&invalid, &request_with(""), NOW));
 }
 
 #[test]
 fn a_store_may_forget_what_is_of_no_use() {
-    let useless_s = |fields: &str, keep_s: u64| (terms(fields).useless_at_ms(seconds(keep_s)) - NOW) / 1000;
+    let useless_s = |fields: &str, keep_s: u64| (freshness(fields).useless_at_ms(seconds(keep_s)) - NOW) / 1000;
     assert_eq!(useless_s("Cache-Control: max-age=60\r\n", 900), 60);
     assert_eq!(useless_s("Cache-Control: max-age=60\r\nAge: 20\r\n", 900), 40);
     assert_eq!(useless_s("Cache-Control: max-age=60, stale-if-error=30, stale-while-revalidate=20\r\n", 0), 90);
     assert_eq!(useless_s("Cache-Control: max-age=60\r\nETag: \"a\"\r\n", 900), 960);
     assert_eq!(useless_s("Cache-Control: s-maxage=60, stale-if-error=30\r\n", 0), 60);
-    let fixed = Response::new(200, "Age: 50\r\n").consider(&ttl(), &get("").asked(&ttl())).unwrap();
+    let fixed = Response::new(200, "Age: 50\r\n").consider(&ttl(), &get("").wanted(&ttl())).unwrap();
     assert_eq!(fixed.useless_at_ms(0), NOW + seconds(300));
 }
 
@@ -50,7 +50,7 @@ proptest! {
     ) {
         let sources = [LifetimeSource::Fixed, LifetimeSource::SharedMaxAge, LifetimeSource::MaxAge, LifetimeSource::Expires,
             LifetimeSource::Heuristic, LifetimeSource::None];
-        let terms = Terms {
+        let freshness = Freshness {
             status,
             received_ms: numbers[0],
             initial_age_ms: numbers[1],
@@ -66,9 +66,9 @@ proptest! {
             has_validator: flags[4],
             has_age: flags[5],
         };
-        prop_assert_eq!(Terms::unpack(&terms.pack()), Some(terms));
+        prop_assert_eq!(Freshness::unpack(&freshness.pack()), Some(freshness));
         // Nothing overflows, however odd what another program wrote.
-        let _ = (terms.age_ms(u64::MAX), terms.ttl_ms(0), terms.useless_at_ms(u64::MAX), terms.staleness_ms(u64::MAX));
-        prop_assert_eq!(Terms::unpack(&terms.pack()[1..]), None);
+        let _ = (freshness.age_ms(u64::MAX), freshness.ttl_ms(0), freshness.useless_at_ms(u64::MAX), freshness.staleness_ms(u64::MAX));
+        prop_assert_eq!(Freshness::unpack(&freshness.pack()[1..]), None);
     }
 }

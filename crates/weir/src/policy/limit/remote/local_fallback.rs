@@ -4,44 +4,44 @@
 //! - `open`: the request passes, uncounted.
 //! - `closed`: the request gets 503.
 
-use super::super::{Algorithm, Ask, Decision, Permit, Receipt, WorkerLimits};
+use super::super::{Algorithm, Decision, LimitCheck, Permit, Receipt, WorkerLimits};
 use super::StoreFailed;
 use crate::config::OnStoreFailure;
 
-/// Decides for those of `asks` whose index `failed` names; says whether all of these pass. If not, none of them is charged.
+/// Decides for those of `checks` whose index `failed` names; says whether all of these pass. If not, none of them is charged.
 ///
 /// # Errors
 /// When one of them is `closed`.
-pub(super) fn ask(
+pub(super) fn check(
     limits: &WorkerLimits,
-    asks: &mut [Ask],
+    checks: &mut [LimitCheck],
     failed: impl Fn(usize) -> bool,
     held: &mut Vec<Permit>,
 ) -> Result<bool, StoreFailed> {
-    let closes = |ask: &Ask| {
-        let spec = limits.get(ask.limit).map(|limit| &limit.limit.spec);
+    let closes = |check: &LimitCheck| {
+        let spec = limits.get(check.limit).map(|limit| &limit.limit.spec);
         spec.is_some_and(|spec| spec.on_store_failure == OnStoreFailure::Closed && spec.enforce)
     };
-    let is_closed = |(index, ask): (usize, &Ask)| failed(index) && closes(ask);
-    if asks.iter().enumerate().any(is_closed) {
+    let is_closed = |(index, check): (usize, &LimitCheck)| failed(index) && closes(check);
+    if checks.iter().enumerate().any(is_closed) {
         return Err(StoreFailed);
     }
     let now = limits.shared.now();
     let mut charged: Vec<(usize, Receipt)> = Vec::new();
-    for index in 0..asks.len() {
-        let ask = &mut asks[index];
-        let Some(limit) = limits.get(ask.limit).filter(|_| failed(index)) else { continue };
+    for index in 0..checks.len() {
+        let check = &mut checks[index];
+        let Some(limit) = limits.get(check.limit).filter(|_| failed(index)) else { continue };
         if limit.limit.spec.on_store_failure != OnStoreFailure::Local {
-            ask.decision = Decision::unlimited();
+            check.decision = Decision::unlimited();
             continue;
         }
-        let (decision, receipt) = limit.limit.memory.charge(ask.key, ask.cost, now);
-        ask.decision = decision;
+        let (decision, receipt) = limit.limit.memory.charge(check.key, check.cost, now);
+        check.decision = decision;
         if decision.allowed {
             match limit.limit.algorithm {
                 // Whoever refuses the request later drops what it holds.
                 Algorithm::Concurrency(_) => {
-                    held.push(Permit::new(limit.limit.memory.clone(), ask.key, ask.cost, receipt));
+                    held.push(Permit::new(limit.limit.memory.clone(), check.key, check.cost, receipt));
                 }
                 _ => charged.push((index, receipt)),
             }
@@ -52,7 +52,7 @@ pub(super) fn ask(
         }
         let now = limits.shared.now();
         for (index, receipt) in charged {
-            let Ask { limit, key, cost, .. } = asks[index];
+            let LimitCheck { limit, key, cost, .. } = checks[index];
             if let Some(limit) = limits.get(limit) {
                 limit.limit.memory.refund(key, cost, receipt, now);
             }

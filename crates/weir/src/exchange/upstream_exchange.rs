@@ -58,7 +58,7 @@ pub struct Timing {
 }
 
 /// One attempt in flight.
-pub struct Conversation<'a> {
+pub struct UpstreamExchange<'a> {
     /// The client.
     pub down: &'a mut Downstream,
     /// The upstream.
@@ -76,13 +76,13 @@ pub struct Conversation<'a> {
     /// Whether the upstream stopped taking the request; its reply may still be there.
     pub request_broken: bool,
     /// Whether the upstream has begun to respond: an interim head counts.
-    pub reply_started: bool,
+    pub response_started: bool,
     /// Nanoseconds since process start when the request was written as far as was known then.
     pub sent_at: u64,
     stalls: &'a mut Stalls,
 }
 
-impl<'a> Conversation<'a> {
+impl<'a> UpstreamExchange<'a> {
     /// An attempt whose head is already in `up.out`.
     pub fn new(
         down: &'a mut Downstream,
@@ -94,7 +94,7 @@ impl<'a> Conversation<'a> {
         stalls: &'a mut Stalls,
     ) -> Self {
         stalls.change(Stall::None);
-        Conversation {
+        UpstreamExchange {
             down,
             up,
             request,
@@ -103,7 +103,7 @@ impl<'a> Conversation<'a> {
             timing,
             request_sent: false,
             request_broken: false,
-            reply_started: false,
+            response_started: false,
             sent_at: 0,
             stalls,
         }
@@ -138,7 +138,7 @@ impl<'a> Conversation<'a> {
             let is_closed = match poll_read(cx, &mut self.up.stream, &mut self.up.buffer) {
                 Poll::Ready(Ok(0) | Err(_)) => true,
                 Poll::Ready(Ok(_)) => {
-                    self.reply_started = true;
+                    self.response_started = true;
                     false
                 }
                 Poll::Pending => {
@@ -238,7 +238,7 @@ impl<'a> Conversation<'a> {
             return Poll::Ready(result.map_err(body_error));
         }
         if keeping.is_unwanted() {
-            return Poll::Ready(Err(Reason::ClientGone.into()));
+            return Poll::Ready(Err(Reason::ClientDisconnected.into()));
         }
         let mut delivered = false;
         let served = match &mut keeping.delivery {
@@ -246,7 +246,7 @@ impl<'a> Conversation<'a> {
             None => Poll::Pending,
         };
         let is_slow = keeping.delivery.as_ref().is_some_and(|delivery| delivery.is_blocked(&self.down.out));
-        let now = clock::turn_ns();
+        let now = clock::loop_ns();
         let after = |idle: Option<Duration>| idle.map_or(u64::MAX, |idle| now.saturating_add(nanos(idle)));
         if keeping.intake.waits_for_room {
             // Readers delay the upstream, and perhaps one of them the others.
@@ -276,15 +276,15 @@ impl<'a> Conversation<'a> {
             keeping.client_due = 0;
             return Poll::Pending;
         }
-        let is_gone = keeping.delivery.is_some()
+        let is_disconnected = keeping.delivery.is_some()
             && (matches!(served, Poll::Ready(Err(_)))
-                || self.down.poll_gone(cx, self.buffers).is_ready()
+                || self.down.poll_disconnect(cx, self.buffers).is_ready()
                 || (is_late && client_due == due));
-        if is_gone {
+        if is_disconnected {
             keeping.delivery = None;
             self.down.out.clear();
             if !keeping.lead.is_awaited() {
-                return Poll::Ready(Err(Reason::ClientGone.into()));
+                return Poll::Ready(Err(Reason::ClientDisconnected.into()));
             }
             // The deadline may have been the client's.
             return self.poll_keep(cx, keeping);
@@ -327,7 +327,7 @@ impl<'a> Conversation<'a> {
                 PumpError::Parse(error) => return Err(Error::new(Reason::BadRequest, error.text())),
                 PumpError::TooLarge => return Err(Reason::BodyTooLarge.into()),
                 PumpError::Truncated | PumpError::Read(_) | PumpError::Coding => {
-                    return Err(Reason::ClientGone.into());
+                    return Err(Reason::ClientDisconnected.into());
                 }
             },
         }
@@ -352,8 +352,8 @@ impl<'a> Conversation<'a> {
     /// or the deadline passed.
     fn poll_deadline<T>(&mut self, cx: &mut Context<'_>, stall: Stall) -> Poll<Result<T, Error>> {
         self.note(stall);
-        if self.is_client_gone(cx) {
-            return Poll::Ready(Err(Reason::ClientGone.into()));
+        if self.client_disconnected(cx) {
+            return Poll::Ready(Err(Reason::ClientDisconnected.into()));
         }
         let passed = match stall {
             _ if self.up.overtime.is_spent(self.timing.total_due) => true,
@@ -368,13 +368,13 @@ impl<'a> Conversation<'a> {
     /// The same while the client takes no more of the response.
     fn poll_client_takes<T>(&mut self, cx: &mut Context<'_>, response: &Pump) -> Poll<Result<T, Error>> {
         self.note(Stall::ClientReceives);
-        if self.is_client_gone(cx) {
-            return Poll::Ready(Err(Reason::ClientGone.into()));
+        if self.client_disconnected(cx) {
+            return Poll::Ready(Err(Reason::ClientDisconnected.into()));
         }
         if self.up.overtime.is_spent(self.timing.total_due) {
             return Poll::Ready(Err(self.late()));
         }
-        let is_over = clock::turn_ns() >= self.timing.total_due;
+        let is_over = clock::loop_ns() >= self.timing.total_due;
         match self.down.poll_stalled(cx, if is_over { &[] } else { response.piece(&self.up.buffer) }) {
             Some(false) if !is_over => {
                 self.stalls.change(Stall::None);
@@ -394,9 +394,9 @@ impl<'a> Conversation<'a> {
     }
 
     /// While the request's body is on its way the pump reads the client and sees it disconnect.
-    fn is_client_gone(&mut self, cx: &mut Context<'_>) -> bool {
+    fn client_disconnected(&mut self, cx: &mut Context<'_>) -> bool {
         self.down.stream.is_reset()
-            || ((self.request_sent || self.request_broken) && self.down.poll_gone(cx, self.buffers).is_ready())
+            || ((self.request_sent || self.request_broken) && self.down.poll_disconnect(cx, self.buffers).is_ready())
     }
 
     fn due(&mut self, stall: Stall) -> u64 {
@@ -406,7 +406,7 @@ impl<'a> Conversation<'a> {
             Stall::UpstreamHead => self.timing.first_byte,
             Stall::UpstreamReceives | Stall::UpstreamBody | Stall::ClientSendsDuringResponse => self.timing.idle,
         };
-        let due = timeout.map_or(u64::MAX, |timeout| clock::turn_ns().saturating_add(nanos(timeout)));
+        let due = timeout.map_or(u64::MAX, |timeout| clock::loop_ns().saturating_add(nanos(timeout)));
         let due = if stall == Stall::UpstreamHead { due.min(self.try_due()) } else { due };
         due.min(self.timing.total_due)
     }
@@ -419,14 +419,14 @@ impl<'a> Conversation<'a> {
 
     /// Which timeout passed, and so whose fault it is.
     fn late(&mut self) -> Error {
-        let now = clock::turn_ns();
+        let now = clock::loop_ns();
         let stall = self.stalls.current();
         if now >= self.timing.total_due {
             return total_timeout(self.stalls, stall == Stall::ClientReceives || stall == Stall::UpstreamBody);
         }
         match stall {
             Stall::ClientSends | Stall::ClientSendsDuringResponse => Reason::BodyTimeout.into(),
-            Stall::ClientReceives => Error::new(Reason::ClientGone, "did not take the response"),
+            Stall::ClientReceives => Error::new(Reason::ClientDisconnected, "did not take the response"),
             Stall::UpstreamReceives | Stall::UpstreamBody => Reason::IdleTimeout.into(),
             _ if now >= self.try_due() => Reason::TryTimeout.into(),
             _ => Reason::FirstByteTimeout.into(),
@@ -439,7 +439,9 @@ pub fn total_timeout(stalls: &mut Stalls, has_response: bool) -> Error {
     match (stalls.larger_fault(), has_response) {
         (Fault::Upstream, _) => Reason::TotalTimeout.into(),
         (Fault::Client, false) => Error::new(Reason::BodyTimeout, "it did not come before the total timeout"),
-        (Fault::Client, true) => Error::new(Reason::ClientGone, "did not take the response before the total timeout"),
+        (Fault::Client, true) => {
+            Error::new(Reason::ClientDisconnected, "did not take the response before the total timeout")
+        }
         (Fault::Gateway, _) => Error::new(Reason::TotalTimeout, "most of the time passed in the gateway"),
     }
 }
@@ -450,7 +452,7 @@ fn body_error(error: PumpError) -> Error {
         PumpError::Parse(error) => Error::new(Reason::BodyTruncated, error.text()),
         PumpError::Truncated => Error::new(Reason::BodyTruncated, "closed before the end of the body"),
         PumpError::Read(_) | PumpError::TooLarge => Error::new(Reason::BodyTruncated, "connection failed"),
-        PumpError::Write(_) => Reason::ClientGone.into(),
+        PumpError::Write(_) => Reason::ClientDisconnected.into(),
         PumpError::Coding => Error::new(Reason::Resources, "no memory to compress the response"),
     }
 }

@@ -9,7 +9,7 @@ use crate::tree::{Fields, Node};
 const FIELD: &str = "{http.reverse_proxy.header.";
 
 /// Whether a `reverse_proxy` lets requests go on after a response with 2xx, and sends the client any other response.
-pub(super) fn is_asking(node: &Node) -> bool {
+pub(super) fn is_challenge(node: &Node) -> bool {
     let handlers = node.get("handle_response").map(Node::items).unwrap_or_default();
     let [on_success] = handlers else { return false };
     let statuses = on_success.at(&["match", "status_code"]).map(Node::texts).unwrap_or_default();
@@ -69,7 +69,7 @@ fn is_of_a_field(matchers: &Node) -> bool {
 
 impl<'n> Importer<'n> {
     /// The authenticator that calls the service. In words, why Weir cannot call it in the same way.
-    pub(super) fn ask(&mut self, route: &mut Route, node: &'n Node) -> Result<String, String> {
+    pub(super) fn authorize(&mut self, route: &mut Route, node: &'n Node) -> Result<String, String> {
         let place = self.place(node);
         let fields = Fields::of(node);
         let upstreams = fields.get("upstreams").map(Node::items).unwrap_or_default();

@@ -14,7 +14,7 @@ pub(super) type Repeated = BTreeMap<usize, Vec<String>>;
 impl Campaign<'_> {
     /// Runs the trials of a system in a round. Failures of the system are results; an error that is returned ends the campaign. With `repeated`, only those
     /// trials are run again, and the results of the others stay, failures too.
-    pub(super) fn turn(
+    pub(super) fn system_round(
         &mut self,
         round: u32,
         place: u32,
@@ -32,13 +32,13 @@ impl Campaign<'_> {
             whole || plan.workloads.iter().position(|own| own.name == name).is_none_or(|at| repeated.contains_key(&at))
         };
         // What an earlier, unfinished turn left. Its files are written over, but for those that an earlier version named otherwise.
-        let of_turn = |run: &Trial| (run.round, &run.system) == (round, &system.name) && made(&run.workload);
-        for left in self.results.trials.iter().filter(|run| of_turn(run)) {
+        let of_system = |run: &Trial| (run.round, &run.system) == (round, &system.name) && made(&run.workload);
+        for left in self.results.trials.iter().filter(|run| of_system(run)) {
             if !runs.iter().any(|run| run.id == left.id) {
                 self.store.forget(&left.id)?;
             }
         }
-        self.results.trials.retain(|run| !of_turn(run));
+        self.results.trials.retain(|run| !of_system(run));
         self.results
             .searches
             .retain(|search| (search.round, &search.system) != (round, &system.name) || !made(&search.workload));

@@ -5,13 +5,13 @@ use std::time::Duration;
 use h1::{BodyKind, HeadScanner, RequestHead, ResponseHead, Version, encode};
 
 use super::super::cached::{self, Received};
-use super::super::conversation::{Conversation, Timing, UpstreamSide};
 use super::super::forward::write_interim_head;
 use super::super::grpc::CallHead;
 use super::super::mirror::MOST_RESPONSE;
 use super::super::pump::Pump;
 use super::super::trailers::Towards;
-use super::super::{Answer, Exchange};
+use super::super::upstream_exchange::{Timing, UpstreamExchange, UpstreamSide};
+use super::super::{Exchange, SendState};
 use super::call;
 use super::failed::Failed;
 use super::heads::{write_request_head, write_response_head};
@@ -29,7 +29,7 @@ use crate::upstream::{FailureKind, Lease};
 const MAX_INTERIM: u32 = 16;
 
 /// Sends the request and relays the reply. `Ok` says whether the upstream's connection may carry another exchange.
-pub(super) async fn converse(
+pub(super) async fn upstream_attempt(
     x: &mut Exchange<'_>,
     plan: &Plan<'_>,
     lease: &mut Lease,
@@ -64,22 +64,23 @@ pub(super) async fn converse(
         client_idle: plan.snapshot.config().server.body_idle_timeout,
         first_byte: plan.choice.timeouts.first_byte,
         idle: plan.choice.timeouts.idle,
-        try_due: per_try.map_or(u64::MAX, |per_try| clock::turn_ns().saturating_add(nanos(per_try))),
+        try_due: per_try.map_or(u64::MAX, |per_try| clock::loop_ns().saturating_add(nanos(per_try))),
         client_ns: x.stalls.client_ns(),
         total_due: plan.total_due,
     };
-    let mut talk = Conversation::new(&mut *x.down, up, &mut x.body, keep, &x.worker.buffers, timing, &mut x.stalls);
+    let mut exchange =
+        UpstreamExchange::new(&mut *x.down, up, &mut x.body, keep, &x.worker.buffers, timing, &mut x.stalls);
     let head = &mut x.scratch.response;
     let own_field = plan.own_field();
-    let got_head = final_head(&mut talk, head, &x.scratch.request, own_field).await;
-    let sent = talk.has_sent() && !talk.up.stream.http2_upstream().is_some_and(ClientStream::is_unprocessed);
-    let sent_at = talk.sent_at;
-    let request_sent = talk.request_sent;
-    let reply_started = talk.reply_started;
-    got_head.map_err(|error| Failed::of(x, error, sent, reply_started))?;
+    let got_head = final_head(&mut exchange, head, &x.scratch.request, own_field).await;
+    let sent = exchange.has_sent() && !exchange.up.stream.http2_upstream().is_some_and(ClientStream::is_unprocessed);
+    let sent_at = exchange.sent_at;
+    let request_sent = exchange.request_sent;
+    let response_started = exchange.response_started;
+    got_head.map_err(|error| Failed::of(x, error, sent, response_started))?;
     // A response that came while the client held its body back says nothing about the target's speed.
     if request_sent {
-        let latency = clock::turn_ns().saturating_sub(sent_at);
+        let latency = clock::loop_ns().saturating_sub(sent_at);
         lease.first_byte(Duration::from_nanos(latency), moment());
     }
 
@@ -129,7 +130,7 @@ pub(super) async fn converse(
             let detail = "a 304 for another response than the stored one";
             return Err(Failed { kind: None, ..Failed::new(Error::new(Reason::BadResponse, detail), true, true) });
         }
-        Received::Unwanted => return Err(Failed::new(Reason::ClientGone.into(), true, true)),
+        Received::Unwanted => return Err(Failed::new(Reason::ClientDisconnected.into(), true, true)),
     };
 
     if status >= 400 && keeping.is_none() && plan.route.is_some() && x.replace_error(status, up.buffer.whole()) {
@@ -146,7 +147,7 @@ pub(super) async fn converse(
         Some(_) => (BodyKind::None, None),
     };
     let head_bytes = if keeping.is_none() { x.down.out.bytes.len() as u64 } else { 0 };
-    x.begin_answer();
+    x.start_response();
     let head = &x.scratch.response;
     // Nobody reads the response of a copy; one without end must not keep the worker busy.
     let most = (plan.route.is_none() && matches!(x.down.stream, Stream::Subrequest)).then_some(MOST_RESPONSE);
@@ -156,14 +157,15 @@ pub(super) async fn converse(
         response.forward_trailers(plan.trailer_rules(x, Towards::Client));
         x.may_end_with_trailers = true;
     }
-    let mut talk = Conversation::new(&mut *x.down, up, &mut x.body, keep, &x.worker.buffers, timing, &mut x.stalls);
-    talk.request_sent = request_sent;
-    talk.sent_at = sent_at;
+    let mut exchange =
+        UpstreamExchange::new(&mut *x.down, up, &mut x.body, keep, &x.worker.buffers, timing, &mut x.stalls);
+    exchange.request_sent = request_sent;
+    exchange.sent_at = sent_at;
     let result = match &mut keeping {
-        None => std::future::poll_fn(|cx| talk.poll_body(cx, &mut response)).await,
-        Some(keeping) => std::future::poll_fn(|cx| talk.poll_keep(cx, keeping)).await,
+        None => std::future::poll_fn(|cx| exchange.poll_body(cx, &mut response)).await,
+        Some(keeping) => std::future::poll_fn(|cx| exchange.poll_keep(cx, keeping)).await,
     };
-    let request_sent = talk.request_sent;
+    let request_sent = exchange.request_sent;
     let done_ns = clock::now_ns();
     x.log.ended_ns = done_ns;
     x.log.response_bytes += head_bytes + response.sent_bytes();
@@ -177,7 +179,7 @@ pub(super) async fn converse(
     result.map_err(|error| Failed::of(x, error, true, true))?;
 
     match keeping {
-        None => x.answer = Answer::Complete,
+        None => x.response = SendState::Complete,
         Some(keeping) => {
             if let Some(route) = plan.route {
                 cached::kept(x, plan.snapshot, route, *keeping);
@@ -201,7 +203,7 @@ pub(super) async fn converse(
 
 /// Time until the reply's last bytes were there, as the event loop saw them; the rest is the gateway's own.
 fn note_upstream_time(x: &mut Exchange<'_>, sent_at: u64, done_ns: u64) {
-    let last_read = clock::turn_ns().max(sent_at);
+    let last_read = clock::loop_ns().max(sent_at);
     x.log.upstream_ns = Some(last_read - sent_at);
     x.log.overhead_ns = Some(sent_at.saturating_sub(x.log.started_ns) + done_ns.saturating_sub(last_read));
 }
@@ -216,7 +218,7 @@ fn succeed(lease: &mut Lease, status: u16) {
 
 /// Waits for the final head of the reply; interim ones are relayed on the way.
 async fn final_head(
-    talk: &mut Conversation<'_>,
+    exchange: &mut UpstreamExchange<'_>,
     head: &mut ResponseHead,
     request: &RequestHead,
     own_field: Option<&str>,
@@ -225,7 +227,7 @@ async fn final_head(
     let mut scanner = HeadScanner::for_response();
     let mut interim = 0;
     loop {
-        std::future::poll_fn(|cx| talk.poll_head(cx, &mut scanner, head, request.method, &limits)).await?;
+        std::future::poll_fn(|cx| exchange.poll_head(cx, &mut scanner, head, request.method, &limits)).await?;
         if !head.is_interim() {
             return Ok(());
         }
@@ -235,8 +237,8 @@ async fn final_head(
         interim += 1;
         // 100 was for us, and a client of HTTP/1.0 knows no interim responses (RFC 9110 section 15.2).
         if head.status != 100 && request.version == Version::Http11 {
-            write_interim_head(&mut talk.down.out.bytes, talk.up.buffer.whole(), head, own_field);
-            talk.down.flush().await.map_err(|_| Error::from(Reason::ClientGone))?;
+            write_interim_head(&mut exchange.down.out.bytes, exchange.up.buffer.whole(), head, own_field);
+            exchange.down.flush().await.map_err(|_| Error::from(Reason::ClientDisconnected))?;
         }
     }
 }
@@ -246,5 +248,5 @@ pub(in super::super) async fn send_continue(x: &mut Exchange<'_>) -> Result<(), 
     x.continued = true;
     x.down.out.bytes.extend_from_slice(encode::CONTINUE);
     x.down.deadline.set(x.snapshot.config().server.body_idle_timeout);
-    x.down.flush().await.map_err(|_| Reason::ClientGone.into())
+    x.down.flush().await.map_err(|_| Reason::ClientDisconnected.into())
 }

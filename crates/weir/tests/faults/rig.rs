@@ -22,7 +22,7 @@ const HANGS: Duration = Duration::from_secs(30);
 const GARBAGE: &[u8] = b"\x16\x03\x01 HTTP/9 \r\n\n\0\r\n\r\n";
 
 /// A client and an upstream of their own.
-pub(crate) struct Lane {
+pub(crate) struct Rig {
     pub(crate) number: usize,
     pub(crate) listener: Rc<TcpListener>,
     pub(crate) gateway: SocketAddr,
@@ -86,7 +86,7 @@ impl Shared {
     }
 }
 
-impl Lane {
+impl Rig {
     /// Runs one schedule to the end of the client's connection.
     pub(crate) async fn play(&self, schedule: &Schedule, messages: &Messages) -> Seen {
         let shared = Rc::new(Shared::default());
@@ -248,7 +248,7 @@ impl Upstream {
 
     /// Serves the connection; the first request of it as `fault` says.
     async fn serve(&mut self, fault: Option<Fault>) {
-        let mut is_answered = false;
+        let mut has_response = false;
         if let Some(Fault { reads, writes, end }) = fault {
             loop {
                 let most = self.with(|connection| match reads {
@@ -278,7 +278,7 @@ impl Upstream {
                     return done();
                 }
                 End::GoOn => {
-                    is_answered = true;
+                    has_response = true;
                     done();
                 }
                 End::Silence | End::Garbage => {
@@ -291,11 +291,11 @@ impl Upstream {
                 }
             }
         }
-        self.serve_well(is_answered).await;
+        self.serve_well(has_response).await;
     }
 
     /// responds to each request, but for a first one that gets a response already.
-    async fn serve_well(&mut self, mut is_answered: bool) {
+    async fn serve_well(&mut self, mut has_response: bool) {
         let mut at = 0;
         loop {
             let reading = self.with(|connection| oracle::request(&connection.received[at..]));
@@ -305,7 +305,7 @@ impl Upstream {
                 _ => return,
             };
             at += request.length;
-            if std::mem::take(&mut is_answered) {
+            if std::mem::take(&mut has_response) {
                 continue;
             }
             let target = String::from_utf8_lossy(&request.start[1]).into_owned();
