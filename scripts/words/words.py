@@ -164,6 +164,8 @@ def places(path: str, text: str, words: list, exempt: list) -> list[tuple[int, s
 
 # Lifetimes and characters are taken out with the literals: `'a` is no name.
 RUST_NAME = re.compile(RUST_PIECE.pattern + r"|/\*.*?\*/|'[a-z_]+\b|([A-Za-z_]\w*)", re.DOTALL)
+# Types that say nothing by themselves.
+BARE = re.compile(r"\b(?:struct|enum|type|trait|union) (Asked|At|Found|Kept|Met|Place|Taken|Told)\b")
 PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
 
 
@@ -176,7 +178,8 @@ def names(path: str, text: str, words: dict[str, str], exempt: list) -> list[tup
             instead = words.get(part.lower())
             if instead and not any(rule.search(part) for rule in exempt):
                 found.append((text.count("\n", 0, name.start()) + 1, name.group(), instead))
-    return found
+    bare = ((text.count("\n", 0, name.start()) + 1, name.group(1)) for name in BARE.finditer(text))
+    return found + [(line, name, "a noun of the field") for line, name in bare]
 
 
 def files() -> list[str]:

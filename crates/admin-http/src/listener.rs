@@ -15,7 +15,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use super::places::{Busy, Place, Places};
+use super::places::{Busy, ConnectionSlot, Places};
 
 /// What a client may take.
 #[derive(Debug, Clone, Copy)]
@@ -75,7 +75,7 @@ async fn connection(
     stream: TcpStream,
     router: Router,
     bounds: Bounds,
-    place: Arc<Place>,
+    place: Arc<ConnectionSlot>,
     mut closing: watch::Receiver<()>,
 ) {
     let Ok(local) = stream.local_addr() else { return };
@@ -111,7 +111,7 @@ async fn connection(
 fn service(
     router: Router,
     local: LocalAddress,
-    place: Arc<Place>,
+    place: Arc<ConnectionSlot>,
     stall: Duration,
 ) -> impl hyper::service::Service<
     hyper::Request<hyper::body::Incoming>,

@@ -33,7 +33,7 @@ impl Places {
     }
 
     /// A place for a connection that is there: a free one, or that of another that has no request in flight. Waits while there is none.
-    pub(crate) async fn take(self: &Arc<Self>) -> Place {
+    pub(crate) async fn take(self: &Arc<Self>) -> ConnectionSlot {
         let permit = match self.free.clone().try_acquire_owned() {
             Ok(permit) => permit,
             Err(_) => {
@@ -46,7 +46,7 @@ impl Places {
         };
         let state = Arc::new(State::default());
         self.lock().push(state.clone());
-        Place { places: self.clone(), state, _permit: permit }
+        ConnectionSlot { places: self.clone(), state, _permit: permit }
     }
 
     fn dismiss_one(&self) {
@@ -62,13 +62,13 @@ impl Places {
 
 /// The place of one connection, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ConnectionSlot {
     places: Arc<Places>,
     state: Arc<State>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Place {
+impl ConnectionSlot {
     /// A request is in flight until what this returns is dropped.
     pub(crate) fn begin(&self) -> Busy {
         self.state.is_busy.store(true, Ordering::Relaxed);
@@ -88,7 +88,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.places.lock().retain(|state| !Arc::ptr_eq(state, &self.state));
     }

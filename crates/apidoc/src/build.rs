@@ -237,7 +237,7 @@ impl<'a, 'r> Builder<'a, 'r> {
     }
 
     fn identify(&mut self) {
-        let mut taken = Taken::new();
+        let mut taken = UsedNames::new();
         // given identifiers first, so that a made one never takes the name of a given one
         for (operation, origin) in self.api.operations.iter_mut().zip(&self.origins) {
             if operation.id.is_empty() {
@@ -270,9 +270,9 @@ pub(crate) fn made_id(method: Method, path: &str) -> String {
 }
 
 /// Names in use, each with the number that was last put behind it.
-type Taken = HashMap<String, u32>;
+type UsedNames = HashMap<String, u32>;
 
-fn unique(id: &str, taken: &mut Taken) -> String {
+fn unique(id: &str, taken: &mut UsedNames) -> String {
     let mut name = id.to_owned();
     let mut n = taken.get(id).copied().unwrap_or(1);
     while taken.contains_key(&name) {

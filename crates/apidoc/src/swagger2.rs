@@ -98,7 +98,7 @@ fn servers(holder: Node<'_>, root: Node<'_>, builder: &mut Builder<'_, '_>) -> V
 
 /// Parameters as Swagger 2 has them: those of the body are separate until all are known, as an operation overrides its path.
 #[derive(Clone, Default)]
-struct Found<'a> {
+struct SwaggerParameters<'a> {
     params: Params,
     body: Option<Node<'a>>,
     form: BTreeMap<&'a str, Node<'a>>,
@@ -129,7 +129,7 @@ fn path_item<'a>(
     let Some(template) = builder.template(path, &Origin::Node(item)) else {
         return;
     };
-    let mut shared = Found::default();
+    let mut shared = SwaggerParameters::default();
     parameters(item, &mut shared, schemas, builder);
     for (key, node) in item.entries() {
         if matches!(key, "$ref" | "parameters") || key.starts_with("x-") || node.is_null() {
@@ -182,7 +182,12 @@ fn path_item<'a>(
 }
 
 /// Reads `parameters` (Parameter Object); one that is there already is overridden.
-fn parameters<'a>(parent: Node<'a>, found: &mut Found<'a>, schemas: &JsonSchemas<'a>, builder: &mut Builder<'a, '_>) {
+fn parameters<'a>(
+    parent: Node<'a>,
+    found: &mut SwaggerParameters<'a>,
+    schemas: &JsonSchemas<'a>,
+    builder: &mut Builder<'a, '_>,
+) {
     let Some(list) = parent.given("parameters") else {
         return;
     };
@@ -279,7 +284,7 @@ fn field<'a>(
 
 /// The request body: the body parameter, or the form.
 fn body<'a>(
-    found: &Found<'a>,
+    found: &SwaggerParameters<'a>,
     operation: Node<'a>,
     root: Node<'a>,
     schemas: &JsonSchemas<'a>,

@@ -115,17 +115,17 @@ fn scalar() -> impl Strategy<Value = Json> {
 
 /// Where a parameter stands decides what can be said of it.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum Location {
     Parameter,
     Field,
     FormField,
 }
 
-fn parameter(place: Place, path: bool) -> impl Strategy<Value = Parameter> {
+fn parameter(place: Location, path: bool) -> impl Strategy<Value = Parameter> {
     let kinds = match place {
-        Place::Parameter => vec![Type::String, Type::Integer, Type::Number, Type::Boolean, Type::Array],
-        Place::Field => vec![Type::String, Type::Integer, Type::Number, Type::Boolean, Type::Array, Type::Object],
-        Place::FormField => vec![Type::String, Type::Integer, Type::Number, Type::Boolean, Type::Array, Type::File],
+        Location::Parameter => vec![Type::String, Type::Integer, Type::Number, Type::Boolean, Type::Array],
+        Location::Field => vec![Type::String, Type::Integer, Type::Number, Type::Boolean, Type::Array, Type::Object],
+        Location::FormField => vec![Type::String, Type::Integer, Type::Number, Type::Boolean, Type::Array, Type::File],
     };
     let items = vec![Type::String, Type::Integer, Type::Number, Type::Boolean];
     let lists = vec![ListFormat::Multi, ListFormat::Csv, ListFormat::Ssv, ListFormat::Pipes];
@@ -163,20 +163,20 @@ fn parameter(place: Place, path: bool) -> impl Strategy<Value = Parameter> {
                 min_length,
                 max_length,
                 pattern,
-                items: if place == Place::Field { items } else { items.or(Some(Type::String)) }.filter(|_| is_array),
-                list: Some(list).filter(|_| is_array && place != Place::Field),
+                items: if place == Location::Field { items } else { items.or(Some(Type::String)) }.filter(|_| is_array),
+                list: Some(list).filter(|_| is_array && place != Location::Field),
                 multi_segment: false,
             }
         },
     )
 }
 
-fn params(place: Place) -> impl Strategy<Value = BTreeMap<String, Parameter>> {
+fn params(place: Location) -> impl Strategy<Value = BTreeMap<String, Parameter>> {
     btree_map(name(), parameter(place, false), 0..4)
 }
 
 fn body() -> impl Strategy<Value = Body> {
-    let json_object = (params(Place::Field), json(), any::<bool>()).prop_map(|(params, example, generated)| Body {
+    let json_object = (params(Location::Field), json(), any::<bool>()).prop_map(|(params, example, generated)| Body {
         media_type: "application/json".to_owned(),
         other_media_types: vec!["application/xml".to_owned()],
         kind: Type::Object,
@@ -185,7 +185,7 @@ fn body() -> impl Strategy<Value = Body> {
         generated,
         required: generated,
     });
-    let form = (params(Place::FormField), json(), any::<bool>()).prop_map(|(params, example, required)| Body {
+    let form = (params(Location::FormField), json(), any::<bool>()).prop_map(|(params, example, required)| Body {
         media_type: "multipart/form-data".to_owned(),
         required,
         kind: Type::Object,
@@ -263,10 +263,10 @@ fn operation() -> impl Strategy<Value = Operation> {
     let one = (
         (0..PATHS.len(), proptest::sample::select(&Method::ALL[..7]), vec(server(), 0..2)),
         (
-            vec(parameter(Place::Parameter, true), 3),
-            params(Place::Parameter),
-            params(Place::Parameter),
-            params(Place::Parameter),
+            vec(parameter(Location::Parameter, true), 3),
+            params(Location::Parameter),
+            params(Location::Parameter),
+            params(Location::Parameter),
         ),
         option::of(body()),
     );

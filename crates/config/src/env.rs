@@ -16,7 +16,7 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use super::DemoService;
 use super::LimitKey;
 use super::problem::{Origin, Problem};
-use super::raw::shape::{At, Map, OneOrMany, OrNone};
+use super::raw::shape::{Map, OneOrMany, OrNone, Spanned};
 use super::raw::target::{LimitKeyText, TargetUrl};
 use super::raw::text::{Address, FieldValue, Method, Network};
 use super::raw::units::{Rate, Size, Time};
@@ -66,7 +66,7 @@ impl Variables<'_> {
         let redis = self.redis();
         let cache = self.cache(redis.is_some());
         let mut file = File {
-            listen: At::from(OneOrMany(vec![self.listen()])),
+            listen: Spanned::from(OneOrMany(vec![self.listen()])),
             admin: self.admin(),
             console: self.console(),
             trusted_proxies: self.trusted_proxies(),
@@ -77,7 +77,7 @@ impl Variables<'_> {
             ]),
             providers: ai::providers(),
             models: ai::models(),
-            routes: At::from(routes()),
+            routes: Spanned::from(routes()),
             ..File::default()
         };
         if let Some(limits) = limits {
@@ -92,7 +92,7 @@ impl Variables<'_> {
         file
     }
 
-    fn listen(&mut self) -> At<raw::Listen> {
+    fn listen(&mut self) -> Spanned<raw::Listen> {
         let host = self.parse("HOST", IpAddr::from([127, 0, 0, 1]), |text| {
             let address = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
             address
@@ -102,21 +102,21 @@ impl Variables<'_> {
         });
         let port = self
             .parse("PORT", 8080, |text| text.parse().map_err(|_| format!("`{text}` is not a port; write 0 to 65535")));
-        At::new(BindText::from(SocketAddr::new(host, port)).into(), Origin::Variable("PORT"))
+        Spanned::new(BindText::from(SocketAddr::new(host, port)).into(), Origin::Variable("PORT"))
     }
 
-    fn admin(&mut self) -> OrNone<At<Address>> {
+    fn admin(&mut self) -> OrNone<Spanned<Address>> {
         let admin = self.parse("ADMIN_ADDR", None, |text| match text {
             "none" => Ok(None),
             _ => Address::from_str(text).map(Some),
         });
-        admin.map(|address| At::new(address, Origin::Variable("ADMIN_ADDR"))).into()
+        admin.map(|address| Spanned::new(address, Origin::Variable("ADMIN_ADDR"))).into()
     }
 
-    fn console(&mut self) -> Option<At<raw::Console>> {
+    fn console(&mut self) -> Option<Spanned<raw::Console>> {
         let origin = Origin::Variable("CONSOLE_TOKEN");
-        let token = At::new(self.get("CONSOLE_TOKEN")?, origin);
-        Some(At::new(raw::Console { token: Some(token), read_only: false }, origin))
+        let token = Spanned::new(self.get("CONSOLE_TOKEN")?, origin);
+        Some(Spanned::new(raw::Console { token: Some(token), read_only: false }, origin))
     }
 
     fn trusted_proxies(&mut self) -> Vec<TrustedProxy> {
@@ -140,7 +140,7 @@ impl Variables<'_> {
         raw::Upstream {
             health: OrNone::Some(raw::Health::default().into()),
             breaker: OrNone::Some(raw::Breaker::default()),
-            ..upstream(At::new(target, Origin::Variable(variable)))
+            ..upstream(Spanned::new(target, Origin::Variable(variable)))
         }
     }
 
@@ -172,7 +172,7 @@ impl Variables<'_> {
         default_rate: f64,
         burst: &'static str,
         default_burst: u64,
-    ) -> (At<Rate>, At<NonZeroU64>) {
+    ) -> (Spanned<Rate>, Spanned<NonZeroU64>) {
         let default_rate = Rate { count: default_rate, seconds: 1 };
         let tokens = self.parse(rate, default_rate, |text| {
             format!("{text}/s").parse().map_err(|_| {
@@ -181,7 +181,7 @@ impl Variables<'_> {
         });
         let default_burst = NonZeroU64::new(default_burst).unwrap_or(NonZeroU64::MIN);
         let most = self.parse(burst, default_burst, whole);
-        (At::new(tokens, Origin::Variable(rate)), At::new(most, Origin::Variable(burst)))
+        (Spanned::new(tokens, Origin::Variable(rate)), Spanned::new(most, Origin::Variable(burst)))
     }
 
     fn cache(&mut self, redis: bool) -> Option<raw::Cache> {
@@ -196,11 +196,11 @@ impl Variables<'_> {
             format!("{text}B").parse().map_err(|_| format!("`{text}` is not a number of bytes"))
         });
         let mut cache = raw::Cache::of_mode(raw::CacheMode::Ttl);
-        cache.ttl = Some(At::new(ttl, Origin::Variable("CACHE_TTL_SECONDS")));
+        cache.ttl = Some(Spanned::new(ttl, Origin::Variable("CACHE_TTL_SECONDS")));
         if let Some(entries) = max_entries.and_then(|n: NonZeroU64| usize::try_from(n.get()).ok()) {
             cache.max_entries = NonZeroUsize::new(entries).unwrap_or(cache.max_entries);
         }
-        cache.max_body = At::new(max_body, Origin::Variable("CACHE_MAX_BODY_BYTES"));
+        cache.max_body = Spanned::new(max_body, Origin::Variable("CACHE_MAX_BODY_BYTES"));
         if redis {
             cache.store = OneOrMany(vec![raw::CacheStore::Redis]).into();
         }
@@ -208,7 +208,7 @@ impl Variables<'_> {
     }
 
     /// The Redis of the cache, if that is where it is kept.
-    fn redis(&mut self) -> Option<At<raw::Redis>> {
+    fn redis(&mut self) -> Option<Spanned<raw::Redis>> {
         let used = self.parse("CACHE_BACKEND", false, |text| match text {
             "memory" => Ok(false),
             "redis" => Ok(true),
@@ -232,10 +232,10 @@ impl Variables<'_> {
         url.push_str(&address);
         url.push('/');
         url.push_str(&database.to_string());
-        let url = At::new(url, Origin::Variable("REDIS_ADDR"));
+        let url = Spanned::new(url, Origin::Variable("REDIS_ADDR"));
         let namespace = "weir".to_owned().into();
         let redis = raw::Redis { url, timeout: Time(Duration::from_millis(5)), namespace, secret: None };
-        used.then(|| At::new(redis, Origin::Variable("REDIS_ADDR")))
+        used.then(|| Spanned::new(redis, Origin::Variable("REDIS_ADDR")))
     }
 
     /// A variable; an empty one is as good as not set.
@@ -272,7 +272,7 @@ fn demo(service: DemoService) -> TargetUrl {
     TargetUrl::demo(service)
 }
 
-fn upstream(target: At<raw::Target>) -> raw::Upstream {
+fn upstream(target: Spanned<raw::Target>) -> raw::Upstream {
     raw::Upstream { targets: raw::Targets::List(vec![target]).into(), ..raw::Upstream::default() }
 }
 
@@ -288,7 +288,7 @@ fn escape_into(url: &mut String, text: &str) {
     }
 }
 
-fn routes() -> Vec<At<Route>> {
+fn routes() -> Vec<Spanned<Route>> {
     let infer = |name: &str, upstream: &str| Route {
         upstream: Some(upstream.to_owned().into()),
         rewrite: Some(raw::Rewrite { path: Some("/infer".to_owned().into()), ..Default::default() }.into()),
@@ -322,7 +322,7 @@ fn routes() -> Vec<At<Route>> {
         exempt("/cachez", builtin(raw::Builtin::Cachez)),
         Route { respond: Some(welcome.into()), ..route("welcome", "GET", "/") },
     ];
-    routes.into_iter().map(At::from).collect()
+    routes.into_iter().map(Spanned::from).collect()
 }
 
 fn route(name: &str, method: &str, path: &str) -> Route {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::problem::{Origin, Problem, Problems};
 use crate::raw;
-use crate::raw::shape::At;
+use crate::raw::shape::Spanned;
 use crate::resolve::targets::{Rules, resolve_targets};
 use crate::{Balance, MAX_TARGETS, Target, TargetAddress, Upstream, yaml};
 
@@ -78,7 +78,7 @@ fn parse(text: &str, rules: &Rules<'_>) -> Result<Vec<Target>, Vec<Problem>> {
         let message = "the file of targets is empty; write a list of URLs, or `[]` for an upstream without targets";
         return Err(vec![Problem::new(Origin::File { line: 1, column: 1 }, message)]);
     }
-    let list: Vec<At<raw::Target>> = yaml::parse(text, &|_| None)?;
+    let list: Vec<Spanned<raw::Target>> = yaml::parse(text, &|_| None)?;
     resolve_targets(&list, rules)
 }
 

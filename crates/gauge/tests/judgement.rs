@@ -13,7 +13,7 @@ use std::fs;
 use gauge::judgement::judge;
 use gauge::report;
 use gauge::results::report::Histogram;
-use gauge::results::{Judgement, Name, Place, Results, Row, Trial, TrialState};
+use gauge::results::{Judgement, Name, Ranked, Results, Row, Trial, TrialState};
 
 fn judged() -> &'static (Results, Judgement) {
     static JUDGED: std::sync::OnceLock<(Results, Judgement)> = std::sync::OnceLock::new();
@@ -54,7 +54,7 @@ fn row<'j>(judgement: &'j Judgement, system: &str, workload: &str) -> &'j Row {
     judgement.rows.iter().find(|row| row.system == system && row.workload == workload).expect("a row")
 }
 
-fn place<'j>(judgement: &'j Judgement, system: &str) -> &'j Place {
+fn place<'j>(judgement: &'j Judgement, system: &str) -> &'j Ranked {
     judgement.ranking.iter().find(|place| place.system == system).expect("ranked")
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::pattern::Path;
-use crate::report::{Place, Report};
+use crate::report::{Report, SourceLocation};
 use crate::units;
 
 /// A value as YAML has it.
@@ -102,7 +102,7 @@ impl Wanted {
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) name: String,
-    pub(crate) place: Place,
+    pub(crate) place: SourceLocation,
     /// What the source calls it.
     pub(crate) note: String,
     pub(crate) value: Map,
@@ -111,7 +111,7 @@ pub(crate) struct Entry {
 /// A route.
 #[derive(Debug, Clone)]
 pub(crate) struct Route {
-    pub(crate) place: Place,
+    pub(crate) place: SourceLocation,
     /// What the source calls it.
     pub(crate) note: String,
     pub(crate) name: Option<String>,
@@ -128,7 +128,7 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    pub(crate) fn new(place: &Place, note: impl Into<String>, path: Path) -> Self {
+    pub(crate) fn new(place: &SourceLocation, note: impl Into<String>, path: Path) -> Self {
         Self {
             place: place.clone(),
             note: note.into(),
@@ -211,7 +211,7 @@ pub(crate) fn set(map: &mut Map, key: &str, value: Value) {
 /// A listener.
 #[derive(Debug, Clone)]
 pub(crate) struct Listen {
-    pub(crate) place: Place,
+    pub(crate) place: SourceLocation,
     pub(crate) value: Value,
 }
 

@@ -36,7 +36,7 @@ mod write;
 use std::path::Path;
 use std::str::FromStr;
 
-pub use report::{Finding, Kind, Place, Report};
+pub use report::{Finding, Kind, Report, SourceLocation};
 pub use source::ImportError;
 
 use source::Files;

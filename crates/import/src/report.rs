@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 /// A line of a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct SourceLocation {
     /// The file, as it was named by the user or by the file that includes it.
     pub file: Arc<str>,
     /// From 1; 0 is the file as a whole.
     pub line: u32,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.line == 0 { f.write_str(&self.file) } else { write!(f, "{}:{}", self.file, self.line) }
     }
@@ -48,7 +48,7 @@ pub struct Finding {
     /// How well it was expressed.
     pub kind: Kind,
     /// Where the source has it.
-    pub place: Place,
+    pub place: SourceLocation,
     /// The part, in the source's own words.
     pub what: String,
     /// What it became, how that differs, or why it is not there.
@@ -72,7 +72,7 @@ pub struct Report {
 }
 
 impl Report {
-    pub(crate) fn add(&mut self, kind: Kind, place: &Place, what: impl Into<String>, how: impl Into<String>) {
+    pub(crate) fn add(&mut self, kind: Kind, place: &SourceLocation, what: impl Into<String>, how: impl Into<String>) {
         let finding = Finding { kind, place: place.clone(), what: one_line(what.into()), how: one_line(how.into()) };
         // A file that is included twice, or a setting that several routes inherit, is told of once.
         if self.told.insert(finding.clone()) {
@@ -80,15 +80,15 @@ impl Report {
         }
     }
 
-    pub(crate) fn exact(&mut self, place: &Place, what: impl Into<String>, how: impl Into<String>) {
+    pub(crate) fn exact(&mut self, place: &SourceLocation, what: impl Into<String>, how: impl Into<String>) {
         self.add(Kind::Exact, place, what, how);
     }
 
-    pub(crate) fn differs(&mut self, place: &Place, what: impl Into<String>, how: impl Into<String>) {
+    pub(crate) fn differs(&mut self, place: &SourceLocation, what: impl Into<String>, how: impl Into<String>) {
         self.add(Kind::Differs, place, what, how);
     }
 
-    pub(crate) fn left_out(&mut self, place: &Place, what: impl Into<String>, how: impl Into<String>) {
+    pub(crate) fn left_out(&mut self, place: &SourceLocation, what: impl Into<String>, how: impl Into<String>) {
         self.add(Kind::LeftOut, place, what, how);
     }
 

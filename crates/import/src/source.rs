@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use crate::report::Place;
+use crate::report::SourceLocation;
 
 /// Bytes of one file.
 const MAX_FILE: u64 = 4 << 20;
@@ -19,13 +19,13 @@ const MAX_FILES: usize = 500;
 #[error("{place}: {message}")]
 pub struct ImportError {
     /// Where.
-    pub place: Place,
+    pub place: SourceLocation,
     /// What is wrong, and what to do.
     pub message: String,
 }
 
 impl ImportError {
-    pub(crate) fn new(place: &Place, message: impl Into<String>) -> Self {
+    pub(crate) fn new(place: &SourceLocation, message: impl Into<String>) -> Self {
         Self { place: place.clone(), message: message.into() }
     }
 }
@@ -41,15 +41,15 @@ impl Source {
     pub(crate) fn new(name: &str, text: &str) -> Result<Self, ImportError> {
         let name: Arc<str> = name.into();
         if text.len() as u64 > MAX_FILE {
-            let place = Place { file: name, line: 0 };
+            let place = SourceLocation { file: name, line: 0 };
             return Err(ImportError::new(&place, format!("the file has more than {} MiB", MAX_FILE >> 20)));
         }
         Ok(Self { name, text: text.trim_start_matches('\u{feff}').into() })
     }
 
     /// A line of it.
-    pub(crate) fn at(&self, line: usize) -> Place {
-        Place { file: self.name.clone(), line: u32::try_from(line).unwrap_or(u32::MAX) }
+    pub(crate) fn at(&self, line: usize) -> SourceLocation {
+        SourceLocation { file: self.name.clone(), line: u32::try_from(line).unwrap_or(u32::MAX) }
     }
 }
 
@@ -153,7 +153,7 @@ impl Files {
 }
 
 fn unreadable(path: &Path, why: &str) -> ImportError {
-    let place = Place { file: path.display().to_string().into(), line: 0 };
+    let place = SourceLocation { file: path.display().to_string().into(), line: 0 };
     ImportError::new(&place, format!("cannot be read: {why}"))
 }
 

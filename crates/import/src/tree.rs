@@ -8,7 +8,7 @@ use std::rc::Rc;
 use granit_parser::{Event, Parser, ScalarStyle};
 use toml_edit::{Item, Table, TableLike, Value};
 
-use crate::report::{Place, Report};
+use crate::report::{Report, SourceLocation};
 use crate::source::{ImportError, Source};
 
 /// Nodes of a document, aliases written out.
@@ -505,6 +505,6 @@ pub(crate) fn with_names(node: &Rc<Node>, names: &[&'static str], of_users: &[&s
 }
 
 /// A line of a node.
-pub(crate) fn place(source: &Source, node: &Node) -> Place {
+pub(crate) fn place(source: &Source, node: &Node) -> SourceLocation {
     source.at(node.line)
 }

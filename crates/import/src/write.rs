@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::document::{Document, Entry, Map, Route, Value};
-use crate::report::{Kind, Place};
+use crate::report::{Kind, SourceLocation};
 
 /// Keys of a route, in the order in which they are written.
 const ORDER: [&str; 21] = [
@@ -58,7 +58,7 @@ pub(crate) fn yaml(program: &str, source: &str, document: &Document) -> String {
     out
 }
 
-fn remark(out: &mut String, indent: usize, place: &Place, note: &str) {
+fn remark(out: &mut String, indent: usize, place: &SourceLocation, note: &str) {
     let note = if note.is_empty() { String::new() } else { format!(": {}", comment(note)) };
     let _ = writeln!(out, "{:indent$}# {place}{note}", "");
 }

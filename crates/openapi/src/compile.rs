@@ -10,7 +10,7 @@ use crate::media::{self, Range};
 use crate::parameter::{Form, Parameter};
 use crate::schema::{Dialect, Schemas};
 use crate::types::Types;
-use crate::violation::Place;
+use crate::violation::Location;
 
 /// Everything that the contract of an operation is made of.
 pub(crate) struct Input<'d, 'a> {
@@ -25,7 +25,7 @@ pub(crate) struct Input<'d, 'a> {
 }
 
 /// A parameter of the description: `in` and `name` with where it stands.
-pub(crate) type Found<'d> = (&'d str, &'d str, View<'d>);
+pub(crate) type FoundParameter<'d> = (&'d str, &'d str, View<'d>);
 
 pub(crate) fn contract<'d>(input: &Input<'d, '_>, base: &str, schemas: &mut Schemas<'d>) -> Contract {
     let described = parameters(input, schemas);
@@ -33,22 +33,22 @@ pub(crate) fn contract<'d>(input: &Input<'d, '_>, base: &str, schemas: &mut Sche
     let mut compiled = Vec::new();
     for &(place, name, view) in &described {
         let place = match place {
-            "path" => Place::Path,
-            "query" => Place::Query,
-            "cookie" => Place::Cookie,
+            "path" => Location::Path,
+            "query" => Location::Query,
+            "cookie" => Location::Cookie,
             // Header Parameter Object: these three follow from other parts of a description.
             "header"
                 if ["accept", "content-type", "authorization"].iter().any(|own| name.eq_ignore_ascii_case(own)) =>
             {
                 continue;
             }
-            "header" => Place::Header,
+            "header" => Location::Header,
             _ => continue,
         };
         compiled.push(parameter(input, place, name, view, schemas, &mut known));
     }
     if input.refuses_unknown_query {
-        known.names.extend(compiled.iter().filter(|one| one.place == Place::Query).map(|one| one.name.clone()));
+        known.names.extend(compiled.iter().filter(|one| one.place == Location::Query).map(|one| one.name.clone()));
         known.names.extend(keys_in_query(input));
     }
     let segments = segments(base, &input.model.endpoint_path, &compiled);
@@ -65,7 +65,7 @@ pub(crate) fn contract<'d>(input: &Input<'d, '_>, base: &str, schemas: &mut Sche
 }
 
 /// The parameters of the operation and of its path; those of the operation come first and win.
-pub(crate) fn parameters<'d>(input: &Input<'d, '_>, schemas: &mut Schemas<'d>) -> Vec<Found<'d>> {
+pub(crate) fn parameters<'d>(input: &Input<'d, '_>, schemas: &mut Schemas<'d>) -> Vec<FoundParameter<'d>> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
     for holder in std::iter::once(input.operation).chain(input.items.iter().copied()) {
@@ -109,7 +109,7 @@ pub(crate) fn dereference<'d>(view: View<'d>, schemas: &mut Schemas<'d>) -> Opti
 
 fn parameter<'d>(
     input: &Input<'d, '_>,
-    place: Place,
+    place: Location,
     name: &str,
     view: View<'d>,
     schemas: &mut Schemas<'d>,
@@ -150,21 +150,21 @@ fn parameter<'d>(
         schema = None;
     }
     // The parts of an object are not its name.
-    let required = (says("required") || place == Place::Path) && !(form == Form::Opaque && place == Place::Query);
+    let required = (says("required") || place == Location::Path) && !(form == Form::Opaque && place == Location::Query);
     Parameter { name: name.to_owned(), place, required, may_be_empty: says("allowEmptyValue"), form, schema }
 }
 
 /// `style` and `explode` (Parameter Object).
-fn style_form(place: Place, view: View<'_>) -> Form {
-    let default = if matches!(place, Place::Query | Place::Cookie) { "form" } else { "simple" };
+fn style_form(place: Location, view: View<'_>) -> Form {
+    let default = if matches!(place, Location::Query | Location::Cookie) { "form" } else { "simple" };
     let style = view.get("style").and_then(View::str).unwrap_or(default);
     let explode = view.get("explode").and_then(View::bool).unwrap_or(style == "form");
     match (style, place) {
-        ("form", Place::Query) if explode => Form::Repeated,
-        ("form", Place::Query | Place::Cookie) | ("simple", Place::Path | Place::Header) => Form::Comma,
-        ("spaceDelimited", Place::Query) if !explode => Form::Space,
-        ("pipeDelimited", Place::Query) if !explode => Form::Pipe,
-        ("spaceDelimited" | "pipeDelimited", Place::Query) => Form::Repeated,
+        ("form", Location::Query) if explode => Form::Repeated,
+        ("form", Location::Query | Location::Cookie) | ("simple", Location::Path | Location::Header) => Form::Comma,
+        ("spaceDelimited", Location::Query) if !explode => Form::Space,
+        ("pipeDelimited", Location::Query) if !explode => Form::Pipe,
+        ("spaceDelimited" | "pipeDelimited", Location::Query) => Form::Repeated,
         _ => Form::Opaque,
     }
 }
@@ -198,7 +198,7 @@ fn segments(base: &str, path: &str, parameters: &[Parameter]) -> Vec<(usize, boo
     let all: Vec<&str> = path.split('/').skip(1).collect();
     for (index, segment) in all.iter().enumerate() {
         let Some(name) = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else { continue };
-        let is_own = |one: &Parameter| one.place == Place::Path && one.name == name;
+        let is_own = |one: &Parameter| one.place == Location::Path && one.name == name;
         if let Some(parameter) = parameters.iter().position(is_own) {
             // Only the last segment can be the rest of a path; for others there is no more than one segment anyway.
             found.push((before + index, index + 1 == all.len(), parameter));
@@ -241,7 +241,11 @@ fn check<'d>(range: &Range, schema: Option<View<'d>>, described: View<'d>, schem
 }
 
 /// `consumes` and the body or form parameters of Swagger 2.
-fn swagger_body<'d>(input: &Input<'d, '_>, described: &[Found<'d>], schemas: &mut Schemas<'d>) -> Option<Body> {
+fn swagger_body<'d>(
+    input: &Input<'d, '_>,
+    described: &[FoundParameter<'d>],
+    schemas: &mut Schemas<'d>,
+) -> Option<Body> {
     let consumes = input.operation.get("consumes").or_else(|| input.root.get("consumes"));
     let types: Vec<&str> = consumes.into_iter().flat_map(View::items).filter_map(View::str).collect();
     let body = described.iter().find(|(place, ..)| *place == "body").map(|(.., view)| *view);

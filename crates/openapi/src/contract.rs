@@ -11,7 +11,7 @@ use crate::parameter::{Parameter, report, scalar};
 use crate::schema::Schema;
 use crate::text::{decode, pairs};
 use crate::types::Types;
-use crate::violation::{Place, Violations, rule, step};
+use crate::violation::{Location, Violations, rule, step};
 
 /// What one operation demands.
 pub struct Contract {
@@ -132,7 +132,7 @@ impl Contract {
     }
 
     fn check_query(&self, query: &[u8], violations: &mut Violations) {
-        let described = || self.parameters.iter().filter(|parameter| parameter.place == Place::Query);
+        let described = || self.parameters.iter().filter(|parameter| parameter.place == Location::Query);
         if self.known_query.is_none() && described().next().is_none() {
             return;
         }
@@ -140,12 +140,12 @@ impl Contract {
         for (name, value) in pairs(query) {
             match decode(name, true) {
                 Some(name) => given.push((name, value)),
-                None => violations.add(Place::Query, String::new(), rule::SYNTAX),
+                None => violations.add(Location::Query, String::new(), rule::SYNTAX),
             }
         }
         if let Some(known) = &self.known_query {
             for (name, _) in given.iter().filter(|(name, _)| !known.has(name)) {
-                violations.add(Place::Query, step(name), rule::UNKNOWN);
+                violations.add(Location::Query, step(name), rule::UNKNOWN);
             }
         }
         for parameter in described() {
@@ -158,12 +158,12 @@ impl Contract {
         for parameter in &self.parameters {
             let mut own: Vec<&[u8]> = Vec::new();
             match parameter.place {
-                Place::Header => (head.fields)(&mut |name, value| {
+                Location::Header => (head.fields)(&mut |name, value| {
                     if name.eq_ignore_ascii_case(parameter.name.as_bytes()) {
                         own.push(value);
                     }
                 }),
-                Place::Cookie => (head.fields)(&mut |name, value| {
+                Location::Cookie => (head.fields)(&mut |name, value| {
                     if name.eq_ignore_ascii_case(b"cookie") {
                         own.extend(
                             cookies(value)
@@ -184,13 +184,13 @@ impl Contract {
         let mut violations = Violations::default();
         if bytes.is_empty() {
             if check.required {
-                violations.add(Place::Body, String::new(), rule::REQUIRED);
+                violations.add(Location::Body, String::new(), rule::REQUIRED);
             }
             return violations;
         }
         let read = match &check.check {
             None => {
-                violations.add(Place::Header, step("Content-Type"), rule::CONTENT_TYPE);
+                violations.add(Location::Header, step("Content-Type"), rule::CONTENT_TYPE);
                 return violations;
             }
             Some(Check::Type) => return violations,
@@ -201,14 +201,14 @@ impl Contract {
             Ok((schema, instance)) => match schema.holds(&instance, bytes.len()) {
                 Some(true) => {}
                 Some(false) => {
-                    report(schema, (&instance, bytes.len()), Place::Body, "", &mut violations);
+                    report(schema, (&instance, bytes.len()), Location::Body, "", &mut violations);
                     if violations.is_empty() {
-                        violations.add(Place::Body, String::new(), "other");
+                        violations.add(Location::Body, String::new(), "other");
                     }
                 }
-                None => violations.add(Place::Body, String::new(), rule::COMPLEXITY),
+                None => violations.add(Location::Body, String::new(), rule::COMPLEXITY),
             },
-            Err(rule) => violations.add(Place::Body, String::new(), rule),
+            Err(rule) => violations.add(Location::Body, String::new(), rule),
         }
         violations
     }
@@ -219,7 +219,7 @@ impl Body {
     fn plan(&self, head: &Head<'_>, violations: &mut Violations) -> Option<BodyCheck> {
         if head.body == BodyLength::None {
             if self.required {
-                violations.add(Place::Body, String::new(), rule::REQUIRED);
+                violations.add(Location::Body, String::new(), rule::REQUIRED);
             }
             return None;
         }
@@ -234,7 +234,7 @@ impl Body {
         // Two of them are read in two ways.
         let [one] = types.as_slice() else {
             if head.body == BodyLength::Some || !types.is_empty() {
-                violations.add(Place::Header, step("Content-Type"), rule::CONTENT_TYPE);
+                violations.add(Location::Header, step("Content-Type"), rule::CONTENT_TYPE);
                 return None;
             }
             return Some(BodyCheck { check: None, required: self.required });
@@ -242,7 +242,7 @@ impl Body {
         let text = std::str::from_utf8(one).unwrap_or_default();
         let essence = media::essence(text);
         let Some(found) = self.media.iter().find(|media| media.range.matches(&essence)) else {
-            violations.add(Place::Header, step("Content-Type"), rule::CONTENT_TYPE);
+            violations.add(Location::Header, step("Content-Type"), rule::CONTENT_TYPE);
             return None;
         };
         // A range says nothing about how other types than JSON are read.
@@ -255,11 +255,11 @@ impl Body {
             return None;
         }
         if is_coded {
-            violations.add(Place::Header, step("Content-Encoding"), rule::CONTENT_TYPE);
+            violations.add(Location::Header, step("Content-Encoding"), rule::CONTENT_TYPE);
             return None;
         }
         if media::has_other_charset(text) {
-            violations.add(Place::Header, step("Content-Type"), rule::CONTENT_TYPE);
+            violations.add(Location::Header, step("Content-Type"), rule::CONTENT_TYPE);
             return None;
         }
         Some(BodyCheck { check: Some(check), required: self.required })

@@ -20,4 +20,4 @@ mod violation;
 pub use contract::{BodyCheck, BodyLength, Contract, Head};
 pub use diff::{Change, diff};
 pub use load::{Api, Operation, Options, Patterns, load};
-pub use violation::{MOST, Place, RULES, Violation, Violations, rule};
+pub use violation::{Location, MOST, RULES, Violation, Violations, rule};

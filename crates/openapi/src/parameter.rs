@@ -8,13 +8,13 @@ use crate::schema::Schema;
 use crate::steps;
 use crate::text::{decode, split_encoded};
 use crate::types::Types;
-use crate::violation::{MOST, Place, Violations, push_step, rule, rule_named, step};
+use crate::violation::{Location, MOST, Violations, push_step, rule, rule_named, step};
 
 /// A described parameter.
 #[derive(Debug)]
 pub(crate) struct Parameter {
     pub(crate) name: String,
-    pub(crate) place: Place,
+    pub(crate) place: Location,
     pub(crate) required: bool,
     /// `allowEmptyValue`.
     pub(crate) may_be_empty: bool,
@@ -55,7 +55,7 @@ impl Parameter {
         }
         let is_list = schema.types.has(Types::ARRAY);
         // Lines of one header field are one list (RFC 9110, section 5.3).
-        let may_repeat = is_list && (self.form == Form::Repeated || self.place == Place::Header);
+        let may_repeat = is_list && (self.form == Form::Repeated || self.place == Location::Header);
         if values.len() > 1 && !may_repeat {
             return violations.add(self.place, step(&self.name), rule::DUPLICATE);
         }
@@ -112,8 +112,8 @@ impl Parameter {
 
     fn decode(&self, bytes: &[u8]) -> Option<String> {
         match self.place {
-            Place::Header => String::from_utf8(bytes.trim_ascii().to_vec()).ok(),
-            Place::Query => decode(bytes, true),
+            Location::Header => String::from_utf8(bytes.trim_ascii().to_vec()).ok(),
+            Location::Query => decode(bytes, true),
             _ => decode(bytes, false),
         }
     }
@@ -157,7 +157,7 @@ fn number(text: &str) -> Option<Value> {
 pub(crate) fn report(
     schema: &Schema,
     (instance, bytes): (&Value, usize),
-    place: Place,
+    place: Location,
     base: &str,
     violations: &mut Violations,
 ) {

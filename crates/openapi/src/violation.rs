@@ -7,7 +7,7 @@ const POINTER_BYTES: usize = 256;
 
 /// Where a violation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum Location {
     /// A parameter in the path.
     Path,
     /// A parameter in the query.
@@ -20,16 +20,16 @@ pub enum Place {
     Body,
 }
 
-impl Place {
+impl Location {
     /// As it is told.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Place::Path => "path",
-            Place::Query => "query",
-            Place::Header => "header",
-            Place::Cookie => "cookie",
-            Place::Body => "body",
+            Location::Path => "path",
+            Location::Query => "query",
+            Location::Header => "header",
+            Location::Cookie => "cookie",
+            Location::Body => "body",
         }
     }
 }
@@ -38,7 +38,7 @@ impl Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     /// Where.
-    pub place: Place,
+    pub place: Location,
     /// JSON pointer (RFC 6901): into the body, or the name of a parameter and what follows in its value.
     pub pointer: String,
     /// The keyword of JSON Schema that does not hold, or a word of [`rule`].
@@ -146,7 +146,7 @@ impl Violations {
     }
 
     /// Adds one, if there is room. A pointer that is too long is cut at the end.
-    pub(crate) fn add(&mut self, place: Place, mut pointer: String, rule: &'static str) {
+    pub(crate) fn add(&mut self, place: Location, mut pointer: String, rule: &'static str) {
         if self.is_full() {
             return;
         }

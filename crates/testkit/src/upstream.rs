@@ -86,12 +86,12 @@ impl std::fmt::Debug for Behaviour {
 /// Where an [`Upstream`] listens and how much it records.
 #[derive(Debug)]
 pub struct UpstreamBuilder {
-    place: Place,
+    place: Listening,
     record_limit: usize,
 }
 
 #[derive(Debug)]
-enum Place {
+enum Listening {
     Ipv4,
     Ipv6,
     Unix(PathBuf),
@@ -100,13 +100,13 @@ enum Place {
 impl UpstreamBuilder {
     /// Listens on \[::1\].
     pub fn ipv6(mut self) -> Self {
-        self.place = Place::Ipv6;
+        self.place = Listening::Ipv6;
         self
     }
 
     /// Listens on a Unix socket; a file that is there already is replaced.
     pub fn unix(mut self, path: impl Into<PathBuf>) -> Self {
-        self.place = Place::Unix(path.into());
+        self.place = Listening::Unix(path.into());
         self
     }
 
@@ -131,15 +131,15 @@ impl UpstreamBuilder {
 
     fn launch(self, behaviour: Behaviour) -> Upstream {
         let (address, port) = match self.place {
-            Place::Ipv4 => {
+            Listening::Ipv4 => {
                 let port = Port::free();
                 (Address::Tcp(port.address()), Some(port))
             }
-            Place::Ipv6 => {
+            Listening::Ipv6 => {
                 let port = Port::free_v6();
                 (Address::Tcp(port.address()), Some(port))
             }
-            Place::Unix(path) => (Address::Unix(path), None),
+            Listening::Unix(path) => (Address::Unix(path), None),
         };
         let state = State {
             behaviour,
@@ -160,7 +160,7 @@ impl UpstreamBuilder {
 impl Upstream {
     /// A builder, for anything but the defaults.
     pub fn builder() -> UpstreamBuilder {
-        UpstreamBuilder { place: Place::Ipv4, record_limit: 1 << 20 }
+        UpstreamBuilder { place: Listening::Ipv4, record_limit: 1 << 20 }
     }
 
     /// Starts a server on a free port of 127.0.0.1 that calls `responder` for every request.

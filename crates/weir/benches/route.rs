@@ -61,7 +61,7 @@ fn lookup(bencher: Bencher<'_, '_>, operations: usize, path: &str) {
             |_, _| false,
         )
     };
-    assert!(matches!(get(), Lookup::Found(_)), "{path}");
+    assert!(matches!(get(), Lookup::RouteMatch(_)), "{path}");
     bencher.bench_local(get);
 }
 

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 /// A place in the text: line and column, counted from 1.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct At {
+pub(super) struct TextPosition {
     pub(super) line: u32,
     pub(super) column: u32,
 }
@@ -25,7 +25,7 @@ struct Open {
 
 struct Key {
     text: Box<str>,
-    at: At,
+    at: TextPosition,
     merge: bool,
 }
 
@@ -57,7 +57,7 @@ impl<'l> Builder<'l> {
         }
     }
 
-    pub(super) fn fault(&self, code: Code, at: At, message: impl Into<String>) -> Diagnostic {
+    pub(super) fn fault(&self, code: Code, at: TextPosition, message: impl Into<String>) -> Diagnostic {
         Diagnostic::at_line(code, &self.name, at.line, Some(at.column), message)
     }
 
@@ -65,7 +65,7 @@ impl<'l> Builder<'l> {
         matches!(self.values[id as usize].value, Value::Map(_))
     }
 
-    fn add(&mut self, value: Value, at: At) -> Result<Id, Diagnostic> {
+    fn add(&mut self, value: Value, at: TextPosition) -> Result<Id, Diagnostic> {
         if self.values.len() as u64 >= self.limits.values.min(u64::from(Id::MAX - 1)) {
             return Err(self.fault(
                 Code::TooLarge,
@@ -85,28 +85,28 @@ impl<'l> Builder<'l> {
     }
 
     /// Takes the key of the next value of the open mapping.
-    pub(super) fn key(&mut self, text: &str, merge: bool, at: At) {
+    pub(super) fn key(&mut self, text: &str, merge: bool, at: TextPosition) {
         if let Some(open) = self.open.last_mut() {
             open.key = Some(Key { text: text.into(), at, merge });
         }
     }
 
     /// Takes a scalar.
-    pub(super) fn scalar(&mut self, value: Value, anchor: usize, at: At) -> Result<(), Diagnostic> {
+    pub(super) fn scalar(&mut self, value: Value, anchor: usize, at: TextPosition) -> Result<(), Diagnostic> {
         let id = self.add(value, at)?;
         self.anchor(anchor, id);
         self.place_value(id, at)
     }
 
     /// Keeps a value that stands nowhere but may be referred to: an anchored key.
-    pub(super) fn aside(&mut self, value: Value, anchor: usize, at: At) -> Result<(), Diagnostic> {
+    pub(super) fn aside(&mut self, value: Value, anchor: usize, at: TextPosition) -> Result<(), Diagnostic> {
         let id = self.add(value, at)?;
         self.anchor(anchor, id);
         Ok(())
     }
 
     /// Takes the value that was anchored as `anchor`.
-    pub(super) fn alias(&mut self, anchor: usize, at: At) -> Result<(), Diagnostic> {
+    pub(super) fn alias(&mut self, anchor: usize, at: TextPosition) -> Result<(), Diagnostic> {
         match self.anchors.get(&anchor) {
             Some(&id) => self.place_value(id, at),
             None => Err(self.fault(Code::Syntax, at, "the alias stands inside of its own anchor and would never end")),
@@ -129,7 +129,7 @@ impl<'l> Builder<'l> {
     }
 
     /// Notes something that is passed over.
-    pub(super) fn remark(&mut self, at: At, text: String) {
+    pub(super) fn remark(&mut self, at: TextPosition, text: String) {
         self.remarks.push((at.line, at.column, text));
     }
 
@@ -140,7 +140,7 @@ impl<'l> Builder<'l> {
     }
 
     /// Opens a list or mapping: an empty one, as `value`.
-    pub(super) fn begin(&mut self, value: Value, anchor: usize, at: At) -> Result<(), Diagnostic> {
+    pub(super) fn begin(&mut self, value: Value, anchor: usize, at: TextPosition) -> Result<(), Diagnostic> {
         if self.wants_key() {
             return Err(self.fault(Code::Syntax, at, "a key must be text, not a list or a mapping"));
         }
@@ -157,7 +157,7 @@ impl<'l> Builder<'l> {
     }
 
     /// Closes what was opened last.
-    pub(super) fn end(&mut self, at: At) -> Result<(), Diagnostic> {
+    pub(super) fn end(&mut self, at: TextPosition) -> Result<(), Diagnostic> {
         let Some(open) = self.open.pop() else {
             return Ok(());
         };
@@ -170,7 +170,7 @@ impl<'l> Builder<'l> {
     }
 
     /// Puts a finished value into the list or mapping that is open, or makes it the root.
-    fn place_value(&mut self, id: Id, at: At) -> Result<(), Diagnostic> {
+    fn place_value(&mut self, id: Id, at: TextPosition) -> Result<(), Diagnostic> {
         let Some(open) = self.open.last_mut() else {
             self.root.get_or_insert(id);
             return Ok(());
@@ -184,7 +184,7 @@ impl<'l> Builder<'l> {
         self.attach(container, key, id, at)
     }
 
-    fn attach(&mut self, container: Id, key: Option<Key>, id: Id, at: At) -> Result<(), Diagnostic> {
+    fn attach(&mut self, container: Id, key: Option<Key>, id: Id, at: TextPosition) -> Result<(), Diagnostic> {
         let size = self.sizes[container as usize].with(self.sizes[id as usize]);
         if size.values > self.limits.values {
             let text = format!("aliases expand to more than {} values", self.limits.values);
@@ -227,7 +227,7 @@ impl<'l> Builder<'l> {
     }
 
     /// YAML 1.1's `<<`: keys of the merged mapping, or of each of a list of mappings, that are not there yet.
-    fn merge(&mut self, into: Id, from: Id, at: At) -> Result<(), Diagnostic> {
+    fn merge(&mut self, into: Id, from: Id, at: TextPosition) -> Result<(), Diagnostic> {
         let sources = match &self.values[from as usize].value {
             Value::List(items) => items.clone(),
             _ => vec![from],
@@ -240,7 +240,10 @@ impl<'l> Builder<'l> {
                 .entries
                 .iter()
                 .map(|e| {
-                    (Key { text: e.key.clone(), at: At { line: e.line, column: e.column }, merge: false }, e.value)
+                    (
+                        Key { text: e.key.clone(), at: TextPosition { line: e.line, column: e.column }, merge: false },
+                        e.value,
+                    )
                 })
                 .collect();
             for (key, id) in copied {

@@ -1,6 +1,6 @@
 //! JSON (RFC 8259) to a document. Duplicate keys are errors, which the RFC leaves open (section 4).
 
-use super::build::{At, Builder};
+use super::build::{Builder, TextPosition};
 use super::parse::number;
 use super::{Document, Map, Value};
 use crate::diagnostic::{Code, Diagnostic};
@@ -109,10 +109,10 @@ impl Reader<'_, '_> {
     }
 
     /// The present place. Columns are counted on from the last place, as all of a document may stand on one line.
-    fn place(&mut self) -> At {
+    fn place(&mut self) -> TextPosition {
         self.column += self.text[self.counted..self.at].chars().count() as u32;
         self.counted = self.at;
-        At { line: self.line, column: self.column }
+        TextPosition { line: self.line, column: self.column }
     }
 
     fn wrong(&mut self, what: &str) -> Diagnostic {
@@ -134,7 +134,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn scalar(&mut self, byte: u8, at: At) -> Result<Value, Diagnostic> {
+    fn scalar(&mut self, byte: u8, at: TextPosition) -> Result<Value, Diagnostic> {
         if byte == b'"' {
             return Ok(Value::String(self.string()?.into()));
         }

@@ -4,7 +4,7 @@
 //! decimal. Keys are text whatever they look like: `200:` is the key "200". The merge key `<<` of YAML 1.1 is applied,
 //! as descriptions in the field use it.
 
-use super::build::{At, Builder};
+use super::build::{Builder, TextPosition};
 use super::parse::{looks_numeric, number, short};
 use super::{Document, Map, Value};
 use crate::diagnostic::{Code, Diagnostic};
@@ -24,7 +24,7 @@ pub(super) fn parse(text: &str, mut builder: Builder<'_>) -> Result<Document, Ve
         let step = match event {
             Ok((event, span)) => take(&mut builder, event, at(&span)),
             Err(e) => {
-                let place = At { line: e.marker().line() as u32, column: e.marker().col() as u32 + 1 };
+                let place = TextPosition { line: e.marker().line() as u32, column: e.marker().col() as u32 + 1 };
                 let code = match e.kind() {
                     ErrorKind::RecursionLimitExceeded => Code::TooLarge,
                     _ => Code::Syntax,
@@ -41,12 +41,12 @@ pub(super) fn parse(text: &str, mut builder: Builder<'_>) -> Result<Document, Ve
     builder.finish()
 }
 
-fn at(span: &Span) -> At {
-    At { line: span.start.line() as u32, column: span.start.col() as u32 + 1 }
+fn at(span: &Span) -> TextPosition {
+    TextPosition { line: span.start.line() as u32, column: span.start.col() as u32 + 1 }
 }
 
 /// Takes one event; `false` when what follows is not read.
-fn take(builder: &mut Builder<'_>, event: Event<'_>, at: At) -> Result<bool, Diagnostic> {
+fn take(builder: &mut Builder<'_>, event: Event<'_>, at: TextPosition) -> Result<bool, Diagnostic> {
     match event {
         Event::DocumentStart(..) if builder.has_root() => {
             builder.remark(at, "the file holds more than one YAML document; only the first is read".to_owned());
@@ -83,7 +83,13 @@ fn take(builder: &mut Builder<'_>, event: Event<'_>, at: At) -> Result<bool, Dia
 }
 
 /// The value that a scalar means.
-fn scalar(builder: &mut Builder<'_>, text: Cow<'_, str>, style: ScalarStyle, tag: Option<&Tag>, at: At) -> Value {
+fn scalar(
+    builder: &mut Builder<'_>,
+    text: Cow<'_, str>,
+    style: ScalarStyle,
+    tag: Option<&Tag>,
+    at: TextPosition,
+) -> Value {
     let own = |t: Cow<'_, str>| t.into_owned().into_boxed_str();
     if let Some(tag) = tag {
         match (tag.is_yaml_core_schema(), tag.suffix()) {
@@ -110,7 +116,7 @@ fn scalar(builder: &mut Builder<'_>, text: Cow<'_, str>, style: ScalarStyle, tag
     }
 }
 
-fn unknown_tag(builder: &mut Builder<'_>, tag: Option<&Tag>, at: At) {
+fn unknown_tag(builder: &mut Builder<'_>, tag: Option<&Tag>, at: TextPosition) {
     if let Some(tag) = tag
         && !(tag.is_yaml_core_schema() && matches!(tag.suffix(), "map" | "seq" | "str"))
     {

@@ -17,4 +17,4 @@ pub use entry::{Entry, FileError, time_text};
 pub use fields::MOST_FIELDS;
 pub use key::{Key, KeyError};
 pub use record::Record;
-pub use store::{Found, Store, StoreError};
+pub use store::{Store, StoreError, ValidKey};

@@ -19,7 +19,7 @@ pub struct Store {
 
 /// A key that was found, and may be used.
 #[derive(Debug, Clone)]
-pub struct Found<'a> {
+pub struct ValidKey<'a> {
     /// The public name of the key.
     pub id: &'a str,
     /// Whose it is.
@@ -101,9 +101,9 @@ impl Store {
     /// # Errors
     /// [`Refusal::Malformed`] for bytes that no key has, [`Refusal::Invalid`] for an unknown key, [`Refusal::Revoked`] for a disabled
     /// one, [`Refusal::Expired`] outside its time, [`Refusal::Forbidden`] on a route that it does not open.
-    pub fn find(&self, presented: &[u8], route: &str, now: i64) -> Result<Found<'_>, Refusal> {
+    pub fn find(&self, presented: &[u8], route: &str, now: i64) -> Result<ValidKey<'_>, Refusal> {
         let record = self.record(presented)?;
-        Ok(Found { id: record.id(), identity: record.admit(route, now)? })
+        Ok(ValidKey { id: record.id(), identity: record.admit(route, now)? })
     }
 }
 

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use super::{NODE, PYTHON};
 use crate::PathPattern;
-use crate::raw::shape::{At, Map, OrNone};
+use crate::raw::shape::{Map, OrNone, Spanned};
 use crate::raw::{self, Route};
 
 /// Model of each service, as it names it itself.
@@ -26,7 +26,7 @@ pub(super) fn providers() -> Map<raw::Provider> {
 pub(super) fn models() -> Map<raw::Model> {
     let candidate = |place: usize, tier: NonZeroU32| {
         let (service, model) = MODELS[place];
-        At::from(raw::Candidate {
+        Spanned::from(raw::Candidate {
             provider: service.to_owned().into(),
             model: model.to_owned().into(),
             tier,
@@ -37,7 +37,7 @@ pub(super) fn models() -> Map<raw::Model> {
         })
     };
     let second = NonZeroU32::MIN.saturating_add(1);
-    let of = |candidates| raw::Model::of(At::from(candidates));
+    let of = |candidates| raw::Model::of(Spanned::from(candidates));
     Map::from_iter([
         (MODELS[0].1.to_owned(), of(vec![candidate(0, NonZeroU32::MIN), candidate(1, second)])),
         (MODELS[1].1.to_owned(), of(vec![candidate(1, NonZeroU32::MIN)])),
@@ -48,7 +48,7 @@ pub(super) fn models() -> Map<raw::Model> {
 pub(super) fn route() -> Route {
     let mut route = Route::at(raw::Path(PathPattern::Prefix("/v1/".into())));
     route.name = Some(raw::text::Name("ai".to_owned()).into());
-    let default_model = OrNone::Some(At::from(MODELS[0].1.to_owned()));
+    let default_model = OrNone::Some(Spanned::from(MODELS[0].1.to_owned()));
     route.ai = Some(raw::RouteAi { default_model, ..raw::RouteAi::default() }.into());
     route
 }

@@ -9,7 +9,9 @@ fn load(variables: &[(&str, &str)]) -> Result<crate::Loaded, crate::problem::Pro
 }
 
 /// The raw form with every feature, whether it is built yet or not, and resolved.
-fn everything(variables: &[(&str, &str)]) -> (Option<Map<raw::Limit>>, Option<raw::Cache>, Option<At<raw::Redis>>) {
+fn everything(
+    variables: &[(&str, &str)],
+) -> (Option<Map<raw::Limit>>, Option<raw::Cache>, Option<Spanned<raw::Redis>>) {
     let environment =
         |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string());
     let mut variables = Variables { environment: &environment, problems: Vec::new() };
@@ -132,10 +134,12 @@ fn every_variable_that_cannot_be_understood_is_named() {
 fn limits_and_cache_are_those_of_the_contract() {
     let (limits, cache, redis) = everything(&[]);
     let file = File {
-        listen: At::from(OneOrMany(vec![raw::Listen::from("127.0.0.1:0".parse::<raw::BindText>().unwrap()).into()])),
+        listen: Spanned::from(OneOrMany(vec![
+            raw::Listen::from("127.0.0.1:0".parse::<raw::BindText>().unwrap()).into(),
+        ])),
         limits: limits.unwrap(),
         caches: Map::from_iter([("c".to_owned(), cache.unwrap())]),
-        routes: At::from(vec![
+        routes: Spanned::from(vec![
             Route { respond: Some(raw::Respond::default().into()), ..Route::at("/".parse().unwrap()) }.into(),
         ]),
         ..File::default()

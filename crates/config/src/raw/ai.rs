@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::authorizer::{AuthorizerTimeout, OnAuthorizerFailure};
-use super::shape::{At, Map, OrNone};
+use super::shape::{Map, OrNone, Spanned};
 use super::text::{FieldValue, text_type};
 use super::units::{Size, Time};
 use super::word::{WordOr, word_or};
@@ -36,15 +36,15 @@ impl Default for Ai {
 #[serde(deny_unknown_fields, expecting = "a provider: a mapping with `api` and `upstream`")]
 pub struct Provider {
     /// API that it speaks.
-    pub api: At<ProviderApi>,
+    pub api: Spanned<ProviderApi>,
     /// Upstream with its targets.
-    pub upstream: At<String>,
+    pub upstream: Spanned<String>,
     /// Credentials; they share requests by weight, and one that the provider refuses rests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub keys: Vec<At<ProviderKey>>,
+    pub keys: Vec<Spanned<ProviderKey>>,
     /// Path before that of the API's own operations; `/v1`, of Gemini's API `/v1beta`, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub base: Option<At<String>>,
+    pub base: Option<Spanned<String>>,
     /// Header fields of every request to it.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub headers: Map<FieldValue>,
@@ -147,9 +147,9 @@ impl JsonSchema for ProviderKey {
 pub struct Model {
     /// Further names; one `*` stands for any text. An exact name wins, then the pattern with the longest fixed part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub aliases: Vec<At<String>>,
+    pub aliases: Vec<Spanned<String>>,
     /// Who may serve it.
-    pub candidates: At<Vec<At<Candidate>>>,
+    pub candidates: Spanned<Vec<Spanned<Candidate>>>,
     /// Attempts for one request over all candidates; at most two at one of them.
     #[serde(default = "four")]
     pub attempts: NonZeroU32,
@@ -190,7 +190,7 @@ pub enum Prefill {
 
 impl Model {
     /// A model of these candidates, with all else as a file leaves it.
-    pub fn of(candidates: At<Vec<At<Candidate>>>) -> Self {
+    pub fn of(candidates: Spanned<Vec<Spanned<Candidate>>>) -> Self {
         Model {
             aliases: Vec::new(),
             candidates,
@@ -215,9 +215,9 @@ fn three_seconds() -> Time {
 #[serde(deny_unknown_fields, expecting = "a candidate: a mapping of `provider` and `model`")]
 pub struct Candidate {
     /// Provider.
-    pub provider: At<String>,
+    pub provider: Spanned<String>,
     /// Name of the model at that provider.
-    pub model: At<String>,
+    pub model: Spanned<String>,
     /// Candidates of a higher tier are tried when those of the lower ones failed.
     #[serde(default = "one")]
     pub tier: NonZeroU32,
@@ -264,16 +264,16 @@ impl Default for ModelTimeouts {
 pub struct RouteAi {
     /// Models that the route serves; absent: all of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub models: Vec<At<String>>,
+    pub models: Vec<Spanned<String>>,
     /// Model for requests that name one which no model of the route has, or none.
-    pub default_model: OrNone<At<String>>,
+    pub default_model: OrNone<Spanned<String>>,
     /// After so long without content a stream begins with a comment, and has further ones until there is content.
     pub heartbeat: OrNone<Time>,
     /// Personal data that is replaced in prompts before a provider sees them, in this order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub redact: Vec<Redaction>,
     /// Service that reads prompts or responses and may refuse them.
-    pub guard: OrNone<At<Guard>>,
+    pub guard: OrNone<Spanned<Guard>>,
 }
 
 /// A service that reads prompts or responses of models and may refuse them.
@@ -282,13 +282,13 @@ pub struct RouteAi {
 pub struct Guard {
     /// `http://` or `https://` URL of the service.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<At<String>>,
+    pub url: Option<Spanned<String>>,
     /// Upstream of the file that the service is, in place of `url`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub upstream: Option<At<String>>,
+    pub upstream: Option<Spanned<String>>,
     /// With `upstream`: path of the request to the service.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<At<String>>,
+    pub path: Option<Spanned<String>>,
     /// What it reads: requests, responses, or both.
     pub when: GuardWhen,
     /// Streams are held whole until the service has read them; needed to let it read responses.
@@ -302,7 +302,7 @@ pub struct Guard {
 /// What a guard reads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
-pub struct GuardWhen(pub Vec<At<GuardMoment>>);
+pub struct GuardWhen(pub Vec<Spanned<GuardMoment>>);
 
 impl Default for GuardWhen {
     fn default() -> Self {

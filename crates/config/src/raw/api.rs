@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::pattern::Host;
 use super::route::{Cors, HeaderEdits, RouteTimeouts};
-use super::shape::{At, Map, OrNone};
+use super::shape::{Map, OrNone, Spanned};
 use super::split::Split;
 use super::units::Size;
 
@@ -14,52 +14,52 @@ use super::units::Size;
 #[serde(deny_unknown_fields, expecting = "a mapping with `spec`, and `upstream` or `split`")]
 pub struct Api {
     /// File of the description: OpenAPI 3.0, OpenAPI 3.1 or Swagger 2.0. A relative path starts at the folder of this file.
-    pub spec: At<String>,
+    pub spec: Spanned<String>,
     /// Upstream that requests go to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub upstream: Option<At<String>>,
+    pub upstream: Option<Spanned<String>>,
     /// Upstreams that share the requests by weight, in place of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub split: Option<At<Split>>,
+    pub split: Option<Spanned<Split>>,
     /// Path under which the API is published: `from_spec` is that of the description's first server.
     #[serde(default = "from_spec")]
-    pub base: At<String>,
+    pub base: Spanned<String>,
     /// Path under which the upstream has the API; absent: the same as `base`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub upstream_base: Option<At<String>>,
+    pub upstream_base: Option<Spanned<String>>,
     /// Host of all its routes; absent: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<Host>,
     /// Authenticator for each security scheme that an operation names.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub auth: Map<At<String>>,
+    pub auth: Map<Spanned<String>>,
     /// What is checked.
     #[serde(default)]
-    pub validate: At<Validate>,
+    pub validate: Spanned<Validate>,
     /// Operations that are left out, by `operationId`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub skip: Vec<At<String>>,
+    pub skip: Vec<Spanned<String>>,
     /// Upstreams to try, in order, when the one before has no usable target or failed in a way that may be retried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub fallback: Vec<At<String>>,
+    pub fallback: Vec<Spanned<String>>,
     /// Limits of every operation, in place of those of `defaults`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limits: Option<Vec<At<String>>>,
+    pub limits: Option<Vec<Spanned<String>>>,
     /// Cache of every operation, in place of that of `defaults`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cache: Option<At<OrNone<At<String>>>>,
+    pub cache: Option<Spanned<OrNone<Spanned<String>>>>,
     /// Deadlines of every operation, in place of those of the upstream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeouts: Option<At<RouteTimeouts>>,
+    pub timeouts: Option<Spanned<RouteTimeouts>>,
     /// Header fields to set, add and remove.
     #[serde(default, skip_serializing_if = "HeaderEdits::is_empty")]
     pub headers: HeaderEdits,
     /// Which pages of other origins may use the API.
     #[serde(default, skip_serializing_if = "OrNone::is_none")]
-    pub cors: OrNone<At<Cors>>,
+    pub cors: OrNone<Spanned<Cors>>,
 }
 
-fn from_spec() -> At<String> {
+fn from_spec() -> Spanned<String> {
     "from_spec".to_owned().into()
 }
 
@@ -70,7 +70,7 @@ pub struct Validate {
     /// What happens to requests that do not match the description.
     pub request: Validation,
     /// What happens to responses that do not match the description; not supported yet.
-    pub response: At<Validation>,
+    pub response: Spanned<Validation>,
     /// Size of a request body that is checked.
     pub body: Size,
     /// What happens to query parameters that are not described.
@@ -128,9 +128,9 @@ pub enum Patterns {
 #[serde(default, deny_unknown_fields, expecting = "a mapping of `limits`, `cache` and `timeouts`")]
 pub struct OperationExtension {
     /// Limits, in place of those of the API.
-    pub limits: Option<Vec<At<String>>>,
+    pub limits: Option<Vec<Spanned<String>>>,
     /// Cache, in place of that of the API.
-    pub cache: Option<At<OrNone<At<String>>>>,
+    pub cache: Option<Spanned<OrNone<Spanned<String>>>>,
     /// Deadlines, in place of those of the API.
-    pub timeouts: Option<At<RouteTimeouts>>,
+    pub timeouts: Option<Spanned<RouteTimeouts>>,
 }

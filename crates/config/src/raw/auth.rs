@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::authorizer::{ExtAuthz, ForwardAuth};
 use super::key_store::KeyStore;
 use super::mtls::Mtls;
-use super::shape::{At, Map, OneOrMany, OrNone};
+use super::shape::{Map, OneOrMany, OrNone, Spanned};
 use super::text::{FieldName, FieldValue, Network, is_token, text_type};
 use super::units::Time;
 use super::word::{WordOr, word_or};
@@ -27,22 +27,22 @@ use crate::{CredentialPlace, IdentitySource};
 pub struct Authenticator {
     /// Keys that `weir keys create` makes, or imported ones.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub api_key: Option<At<ApiKey>>,
+    pub api_key: Option<Spanned<ApiKey>>,
     /// JSON Web Tokens of an issuer (RFC 7519).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub jwt: Option<At<Jwt>>,
+    pub jwt: Option<Spanned<Jwt>>,
     /// Names and passwords (RFC 7617).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub basic: Option<At<Basic>>,
+    pub basic: Option<Spanned<Basic>>,
     /// Certificates that clients show in the TLS handshake.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mtls: Option<At<Mtls>>,
+    pub mtls: Option<Spanned<Mtls>>,
     /// A service that decides about each request, as with Traefik's ForwardAuth and nginx' `auth_request`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub forward: Option<At<ForwardAuth>>,
+    pub forward: Option<Spanned<ForwardAuth>>,
     /// A service with Envoy's `ext_authz` interface, over gRPC or HTTP.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ext_authz: Option<At<ExtAuthz>>,
+    pub ext_authz: Option<Spanned<ExtAuthz>>,
 }
 
 impl Authenticator {
@@ -67,21 +67,21 @@ impl Authenticator {
 pub struct ApiKey {
     /// Where a request carries its key: `header:NAME` or `bearer`.
     #[serde(rename = "in", default = "key_places")]
-    pub places: OneOrMany<At<CredentialPlaceText>>,
+    pub places: OneOrMany<Spanned<CredentialPlaceText>>,
     /// Where keys are listed.
-    pub store: At<KeyStore>,
+    pub store: Spanned<KeyStore>,
     /// Request fields that are written from `consumer`, `tier` and `meta.NAME`; a client's own are removed on every route.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub headers: Map<IdentityPart>,
     /// Key of the HMAC of imported keys under 20 characters (`weak: true`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pepper: Option<At<FieldValue>>,
+    pub pepper: Option<Spanned<FieldValue>>,
     /// Whether the upstream sees the key.
     #[serde(default)]
     pub forward: ForwardCredential,
 }
 
-fn key_places() -> OneOrMany<At<CredentialPlaceText>> {
+fn key_places() -> OneOrMany<Spanned<CredentialPlaceText>> {
     let header = CredentialPlace::Header("x-api-key".into());
     OneOrMany([header, CredentialPlace::Bearer].map(|place| CredentialPlaceText(place).into()).into())
 }
@@ -91,18 +91,18 @@ fn key_places() -> OneOrMany<At<CredentialPlaceText>> {
 #[serde(deny_unknown_fields, expecting = "a mapping with `issuer` and `jwks` or `secret`")]
 pub struct Jwt {
     /// `iss` of the tokens, compared exactly.
-    pub issuer: At<String>,
+    pub issuer: Spanned<String>,
     /// One of these has to be in `aud`; `any` accepts tokens for every audience.
-    pub audience: OneOrMany<At<String>>,
+    pub audience: OneOrMany<Spanned<String>>,
     /// Public keys of the issuer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub jwks: Option<At<Jwks>>,
+    pub jwks: Option<Spanned<Jwks>>,
     /// Secret that the issuer shares, for HS256, HS384 and HS512.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret: Option<At<FieldValue>>,
+    pub secret: Option<Spanned<FieldValue>>,
     /// Algorithms that are accepted; RS256 and ES256 if nothing is said, HS256 with `secret`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub algorithms: Vec<At<String>>,
+    pub algorithms: Vec<Spanned<String>>,
     /// Accepted difference of clocks.
     #[serde(default = "skew")]
     pub skew: Time,
@@ -155,7 +155,7 @@ pub struct Jwks {
 #[serde(deny_unknown_fields, expecting = "a mapping with `file`")]
 pub struct Basic {
     /// `htpasswd` file with bcrypt or Argon2id hashes; read again when it changes.
-    pub file: At<String>,
+    pub file: Spanned<String>,
     /// Request fields that are written from `consumer`, the user's name; a client's own are removed on every route.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub headers: Map<IdentityPart>,
@@ -253,7 +253,7 @@ impl fmt::Display for IdentityPart {
 }
 
 /// Authenticators of a route: any of the list; an inner list needs all of its members.
-pub type RouteAuth = OrNone<OneOrMany<OneOrMany<At<String>>>>;
+pub type RouteAuth = OrNone<OneOrMany<OneOrMany<Spanned<String>>>>;
 
 /// Rules on who may send requests; every part that is given has to hold.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -265,16 +265,16 @@ pub type RouteAuth = OrNone<OneOrMany<OneOrMany<At<String>>>>;
 pub struct Allow {
     /// All of these scopes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub scopes: Vec<At<FieldValue>>,
+    pub scopes: Vec<Spanned<FieldValue>>,
     /// For each claim, by its path, one of these values.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub claims: Map<OneOrMany<ClaimValue>>,
     /// One of these consumers.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub consumers: Option<At<OneOrMany<String>>>,
+    pub consumers: Option<Spanned<OneOrMany<String>>>,
     /// One of these tiers.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tiers: Option<At<OneOrMany<String>>>,
+    pub tiers: Option<Spanned<OneOrMany<String>>>,
     /// One of these networks; checked before authentication.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ips: Option<OneOrMany<Network>>,

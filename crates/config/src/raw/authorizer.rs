@@ -7,7 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::shape::{At, OrNone};
+use super::shape::{OrNone, Spanned};
 use super::text::{FieldName, is_token, text_type};
 use super::units::Time;
 use crate::VerdictKey;
@@ -18,26 +18,26 @@ use crate::VerdictKey;
 pub struct ForwardAuth {
     /// `http://` or `https://` URL of the service.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<At<String>>,
+    pub url: Option<Spanned<String>>,
     /// Upstream of the file that the service is, in place of `url`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub upstream: Option<At<String>>,
+    pub upstream: Option<Spanned<String>>,
     /// With `upstream`: path of the request to the service.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<At<String>>,
+    pub path: Option<Spanned<String>>,
     /// Request fields that the service sees; `Authorization` and `Cookie` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub send: Option<Vec<At<FieldName>>>,
+    pub send: Option<Vec<Spanned<FieldName>>>,
     /// Fields of its response that go to the route's upstream; a client's own are removed on every route.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub copy: Vec<At<FieldName>>,
+    pub copy: Vec<Spanned<FieldName>>,
     /// Fields of its response that the client of a request that passes gets, such as `Set-Cookie`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub copy_to_response: Vec<At<FieldName>>,
+    pub copy_to_response: Vec<Spanned<FieldName>>,
     /// Field of its response that names the consumer.
-    pub consumer: OrNone<At<FieldName>>,
+    pub consumer: OrNone<Spanned<FieldName>>,
     /// Field of its response that names the tier.
-    pub tier: OrNone<At<FieldName>>,
+    pub tier: OrNone<Spanned<FieldName>>,
     /// How long a request waits for it, connecting included.
     pub timeout: AuthorizerTimeout,
     /// What happens to requests while it gives no response.
@@ -45,7 +45,7 @@ pub struct ForwardAuth {
     /// How its statuses are read.
     pub mode: ForwardMode,
     /// Caching of verdicts that let a request pass.
-    pub cache: OrNone<At<VerdictCache>>,
+    pub cache: OrNone<Spanned<VerdictCache>>,
 }
 
 /// Envoy's `ext_authz`.
@@ -54,30 +54,30 @@ pub struct ForwardAuth {
 pub struct ExtAuthz {
     /// URL of the service: `grpc://` or `grpcs://`, or `http://` or `https://` with a path that goes before that of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<At<String>>,
+    pub url: Option<Spanned<String>>,
     /// Upstream of the file that the service is, in place of `url`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub upstream: Option<At<String>>,
+    pub upstream: Option<Spanned<String>>,
     /// Request fields that the service sees; `Authorization` and `Cookie` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub send: Option<Vec<At<FieldName>>>,
+    pub send: Option<Vec<Spanned<FieldName>>>,
     /// Fields of its response that go to the route's upstream; a client's own are removed on every route.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub copy: Vec<At<FieldName>>,
+    pub copy: Vec<Spanned<FieldName>>,
     /// Fields of its response that the client of a request that passes gets, such as `Set-Cookie`; over gRPC the service says so itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub copy_to_response: Vec<At<FieldName>>,
+    pub copy_to_response: Vec<Spanned<FieldName>>,
     /// Field of its response that names the consumer.
-    pub consumer: OrNone<At<FieldName>>,
+    pub consumer: OrNone<Spanned<FieldName>>,
     /// Field of its response that names the tier.
-    pub tier: OrNone<At<FieldName>>,
+    pub tier: OrNone<Spanned<FieldName>>,
     /// How long a request waits for it, connecting included.
     pub timeout: AuthorizerTimeout,
     /// What happens to requests while it gives no response, or one of 5xx.
     pub on_failure: OnAuthorizerFailure,
     /// With `upstream`: how it is called.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mode: Option<At<ExtAuthzMode>>,
+    pub mode: Option<Spanned<ExtAuthzMode>>,
 }
 
 /// How a service with Envoy's `ext_authz` interface is called.
@@ -130,7 +130,7 @@ pub struct VerdictCache {
     /// What a verdict depends on: `header:NAME`, `method`, `host`, `path`, `uri` (path and query), `client_ip`. All fields of `send`, method,
     /// host and uri by default.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub key: Vec<At<VerdictKeyText>>,
+    pub key: Vec<Spanned<VerdictKeyText>>,
     /// How long.
     pub ttl: Time,
 }

@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::shape::{At, Map};
+use super::shape::{Map, Spanned};
 use super::text::text_type;
 use super::units::Time;
 
@@ -184,12 +184,12 @@ impl fmt::Display for Timezone {
 #[serde(deny_unknown_fields, expecting = "prices: a mapping of `currency`, `per` and `models`")]
 pub struct Prices {
     /// What prices are in; for metrics.
-    pub currency: At<String>,
+    pub currency: Spanned<String>,
     /// Tokens that a price is for.
     #[serde(default)]
     pub per: PricePer,
     /// By `PROVIDER/MODEL`.
-    pub models: Map<At<ModelPrice>>,
+    pub models: Map<Spanned<ModelPrice>>,
 }
 
 /// Tokens that a price is for.

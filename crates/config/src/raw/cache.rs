@@ -8,7 +8,7 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::shape::{At, OneOrMany, OrNone};
+use super::shape::{OneOrMany, OrNone, Spanned};
 use super::target::LimitKeyText;
 use super::text::FieldName;
 use super::units::{Size, Time};
@@ -23,13 +23,13 @@ pub struct Cache {
     pub mode: CacheMode,
     /// Modes `ttl` and `llm`: freshness lifetime of a response; default `300s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ttl: Option<At<Time>>,
+    pub ttl: Option<Spanned<Time>>,
     /// Mode `http`: freshness lifetime of a response that does not state one; `none` does not store it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub default_ttl: Option<At<OrNone<Time>>>,
+    pub default_ttl: Option<Spanned<OrNone<Time>>>,
     /// Where responses are stored: one store, or two levels, L1 first.
     #[serde(default = "memory")]
-    pub store: At<OneOrMany<CacheStore>>,
+    pub store: Spanned<OneOrMany<CacheStore>>,
     /// Memory store: bytes held at once.
     #[serde(default = "default_max_bytes")]
     pub max_bytes: Size,
@@ -38,22 +38,22 @@ pub struct Cache {
     pub max_entries: NonZeroUsize,
     /// Largest body that is stored.
     #[serde(default = "default_max_body")]
-    pub max_body: At<Size>,
+    pub max_body: Spanned<Size>,
     /// Which part of the query belongs to the cache key.
     #[serde(default)]
     pub query: CacheQuery,
     /// What else belongs to the cache key: request fields, the authenticated consumer; mode `llm`: also other parts of the identity.
     #[serde(default)]
-    pub partition_by: Vec<At<PartitionKey>>,
+    pub partition_by: Vec<Spanned<PartitionKey>>,
     /// On routes with `auth`: every client that may use the route gets the same responses.
     #[serde(default)]
     pub shared: bool,
     /// Mode `llm`: look up also requests with neither `temperature: 0` nor a `seed`, whose responses differ from call to call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub any_temperature: Option<At<bool>>,
+    pub any_temperature: Option<Spanned<bool>>,
     /// Mode `llm`: the speed at which a stored stream is sent; default `fast`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replay: Option<At<CacheReplay>>,
+    pub replay: Option<Spanned<CacheReplay>>,
     /// `json` stores responses to POST as well; the canonical form of the JSON body belongs to the cache key.
     #[serde(default)]
     pub post: OrNone<CachePost>,
@@ -103,7 +103,7 @@ impl Cache {
     pub const DEFAULT_TTL: Duration = Duration::from_secs(300);
 }
 
-fn memory() -> At<OneOrMany<CacheStore>> {
+fn memory() -> Spanned<OneOrMany<CacheStore>> {
     OneOrMany(vec![CacheStore::Memory]).into()
 }
 
@@ -115,7 +115,7 @@ fn default_max_entries() -> NonZeroUsize {
     NonZeroUsize::new(10_000).unwrap_or(NonZeroUsize::MIN)
 }
 
-fn default_max_body() -> At<Size> {
+fn default_max_body() -> Spanned<Size> {
     Size(1 << 20).into()
 }
 

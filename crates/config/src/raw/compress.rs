@@ -8,7 +8,7 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::shape::At;
+use super::shape::Spanned;
 use super::units::Size;
 
 /// Compression of responses: a list of codings in the order of preference, or a mapping that says more.
@@ -24,16 +24,16 @@ pub struct Compress(pub CompressMapping);
 )]
 pub struct CompressMapping {
     /// Codings; of those that a client likes equally the first is used.
-    pub codings: At<Vec<At<Coding>>>,
+    pub codings: Spanned<Vec<Spanned<Coding>>>,
     /// Shortest body that is compressed, where its length is known beforehand.
     pub min: Size,
     /// Media types that are compressed: `text/html`, `text/*` or `application/*+json`.
-    pub types: At<Vec<At<String>>>,
+    pub types: Spanned<Vec<Spanned<String>>>,
     /// How much work each coding does.
     pub levels: CompressLevels,
     /// Responses that are compressed although their length may then tell others what is in them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub also: Vec<At<CompressAlso>>,
+    pub also: Vec<Spanned<CompressAlso>>,
 }
 
 impl Default for CompressMapping {
@@ -66,13 +66,13 @@ pub enum Coding {
 pub struct CompressLevels {
     /// Zstandard, 1 to 9.
     #[schemars(range(min = 1, max = 9))]
-    pub zstd: At<u8>,
+    pub zstd: Spanned<u8>,
     /// Brotli, 0 to 6.
     #[schemars(range(min = 0, max = 6))]
-    pub br: At<u8>,
+    pub br: Spanned<u8>,
     /// Gzip, 1 to 9.
     #[schemars(range(min = 1, max = 9))]
-    pub gzip: At<u8>,
+    pub gzip: Spanned<u8>,
 }
 
 impl Default for CompressLevels {
@@ -107,7 +107,7 @@ impl<'de> Deserialize<'de> for Compress {
                 f.write_str("`none`, a list of codings such as `[zstd, br, gzip]`, or a mapping")
             }
             fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<CompressMapping, A::Error> {
-                let codings = Vec::<At<Coding>>::deserialize(SeqAccessDeserializer::new(list))?;
+                let codings = Vec::<Spanned<Coding>>::deserialize(SeqAccessDeserializer::new(list))?;
                 Ok(CompressMapping { codings: codings.into(), ..CompressMapping::default() })
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<CompressMapping, A::Error> {

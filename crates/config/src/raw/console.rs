@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::shape::At;
+use super::shape::Spanned;
 
 /// The console: pages for a browser on the admin listener.
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -14,7 +14,7 @@ pub struct Console {
     /// What people log in with; at least 16 bytes. Programs send it as `Authorization: Bearer` for every page of the admin listener but
     /// `/`, `/metrics`, `/healthz` and `/readyz`. Without it the console is served over the loopback interface only.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub token: Option<At<String>>,
+    pub token: Option<Spanned<String>>,
     /// Whether the console only shows, and refuses every action.
     pub read_only: bool,
 }

@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::shape::{At, Map};
+use super::shape::{Map, Spanned};
 
 /// Pages by status: `502`, or `5xx` for all of a class that are not named.
-pub type ErrorPages = Map<At<ErrorPage>>;
+pub type ErrorPages = Map<Spanned<ErrorPage>>;
 
 /// What a browser gets for an error: a file, or a page that an upstream makes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -14,12 +14,12 @@ pub type ErrorPages = Map<At<ErrorPage>>;
 pub struct ErrorPage {
     /// File of the page (`.html`, `.txt`, `.json` or `.xml`), looked for from the configuration's folder; read at start and at reload.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub file: Option<At<String>>,
+    pub file: Option<Spanned<String>>,
     /// Upstream that makes the page.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub upstream: Option<At<String>>,
+    pub upstream: Option<Spanned<String>>,
     /// Path of the page at the upstream; `{status}` stands for the status.
-    pub path: At<String>,
+    pub path: Spanned<String>,
     /// Whose errors get the page.
     pub of: ErrorsOf,
 }

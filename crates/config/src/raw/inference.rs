@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::shape::At;
+use super::shape::Spanned;
 use super::units::{Share, Time};
 
 /// How replicas of an inference engine share requests.
@@ -18,12 +18,12 @@ pub struct Inference {
     pub engine: InferenceEngine,
     /// Path of its metrics; absent: that of the engine.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<At<String>>,
+    pub path: Option<Spanned<String>>,
     /// Names of metrics in place of the engine's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics: Option<EngineMetricNames>,
     /// Time between two scrapes of one replica. A scrape that is three times as old does not count.
-    pub scrape: At<Time>,
+    pub scrape: Spanned<Time>,
     /// Share of a prompt from which on the replica that has seen its start gets the request.
     pub prefix: Share,
     /// Requests waiting in a replica above which others are preferred.
@@ -75,13 +75,13 @@ pub enum InferenceEngine {
 pub struct EngineMetricNames {
     /// Requests that wait.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub waiting: Option<At<String>>,
+    pub waiting: Option<Spanned<String>>,
     /// Requests that run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub running: Option<At<String>>,
+    pub running: Option<Spanned<String>>,
     /// Share of the KV cache in use, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub kv: Option<At<String>>,
+    pub kv: Option<Spanned<String>>,
 }
 
 /// The word alone means its defaults, which the derived schema cannot know.

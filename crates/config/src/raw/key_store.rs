@@ -7,7 +7,7 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::shape::{At, OrNone};
+use super::shape::{OrNone, Spanned};
 use super::units::Time;
 use super::word::{WordOr, word_or};
 
@@ -21,10 +21,10 @@ pub struct KeyStore(pub KeyStores);
 pub struct KeyStores {
     /// File of keys, as `weir keys create` writes it; read again when it changes.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub file: Option<At<String>>,
+    pub file: Option<Spanned<String>>,
     /// Environment variable that holds what a file of keys would; read at start and at each reload.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub env: Option<At<String>>,
+    pub env: Option<Spanned<String>>,
     /// The Redis of the section `redis`, which several gateways share; the word `redis` alone is the same with every default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redis: Option<RedisKeys>,

@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::budget::{Amount, LimitUnit, Timezone, Window};
-use super::shape::{At, Map, OneOrMany};
+use super::shape::{Map, OneOrMany, Spanned};
 use super::target::LimitKeyText;
 use super::text::FieldName;
 use super::units::Rate;
@@ -20,40 +20,40 @@ use crate::LimitKey;
 #[serde(default, deny_unknown_fields, expecting = "a limit: a mapping")]
 pub struct Limit {
     /// What is counted. Tokens and money are reserved before a call of an AI model and settled after it.
-    pub unit: At<LimitUnit>,
+    pub unit: Spanned<LimitUnit>,
     /// How requests are counted; `token_bucket` if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub algorithm: Option<At<Algorithm>>,
+    pub algorithm: Option<Spanned<Algorithm>>,
     /// What has a count of its own; a list counts each combination.
     pub key: OneOrMany<LimitKeyText>,
     /// Token bucket: tokens that come back, `20/s` if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate: Option<At<Rate>>,
+    pub rate: Option<Spanned<Rate>>,
     /// Token bucket: tokens that a full bucket holds, 40 if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub burst: Option<At<NonZeroU64>>,
+    pub burst: Option<Spanned<NonZeroU64>>,
     /// Windows: requests in one window; concurrency: requests in flight. 0 switches the limit off, missing keys included.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub quota: Option<At<Amount>>,
+    pub quota: Option<Spanned<Amount>>,
     /// Windows: length of one; for tokens and money also `day` or `month` of the calendar.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub window: Option<At<Window>>,
+    pub window: Option<Spanned<Window>>,
     /// Where days and months of the calendar begin, `UTC` if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub timezone: Option<At<Timezone>>,
+    pub timezone: Option<Spanned<Timezone>>,
     /// Fixed window: windows begin at multiples of their length since 1970 instead of with a key's first request.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub aligned: Option<At<bool>>,
+    pub aligned: Option<Spanned<bool>>,
     /// Several windows and rates in place of one: a request is charged to all of them or to none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub windows: Option<At<Vec<At<LimitWindow>>>>,
+    pub windows: Option<Spanned<Vec<Spanned<LimitWindow>>>>,
     /// Windows of senders of these tiers, in place of `windows`.
     #[serde(skip_serializing_if = "Map::is_empty")]
-    pub tiers: Map<Vec<At<LimitWindow>>>,
+    pub tiers: Map<Vec<Spanned<LimitWindow>>>,
     /// `false`: what it would refuse is counted and logged, and passes.
     pub enforce: bool,
     /// Where counts live.
-    pub store: At<LimitStore>,
+    pub store: Spanned<LimitStore>,
     /// What one request takes: a number, or a header field that holds it, which is believed from trusted peers only.
     pub cost: Cost,
     /// Memory store: keys held at once; further keys share one count.
@@ -106,22 +106,22 @@ impl Default for Limit {
 pub struct LimitWindow {
     /// How requests are counted; if nothing is said, `token_bucket` where there is a `rate`, else `fixed_window`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub algorithm: Option<At<Algorithm>>,
+    pub algorithm: Option<Spanned<Algorithm>>,
     /// Token bucket: tokens that come back.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate: Option<At<Rate>>,
+    pub rate: Option<Spanned<Rate>>,
     /// Token bucket: tokens that a full bucket holds, 40 if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub burst: Option<At<NonZeroU64>>,
+    pub burst: Option<Spanned<NonZeroU64>>,
     /// Requests in one window, or in flight; at least 1.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub quota: Option<At<Amount>>,
+    pub quota: Option<Spanned<Amount>>,
     /// Length of the window.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub window: Option<At<Window>>,
+    pub window: Option<Spanned<Window>>,
     /// Fixed window: it begins at multiples of its length since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub aligned: Option<At<bool>>,
+    pub aligned: Option<Spanned<bool>>,
 }
 
 /// How requests are counted.
@@ -223,7 +223,7 @@ pub enum MissingKey {
     /// They are not limited.
     Skip,
     /// They are refused.
-    Refuse(At<MissingKeyRefusal>),
+    Refuse(Spanned<MissingKeyRefusal>),
 }
 
 /// Refusal of requests without the key.
@@ -232,13 +232,13 @@ pub enum MissingKey {
 pub struct MissingKeyRefusal {
     /// Status of the response.
     #[serde(default = "bad_request")]
-    pub status: At<u16>,
+    pub status: Spanned<u16>,
     /// Body of the response, in place of problem+json.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
 }
 
-fn bad_request() -> At<u16> {
+fn bad_request() -> Spanned<u16> {
     400.into()
 }
 
@@ -297,7 +297,7 @@ impl JsonSchema for MissingKey {
 #[serde(default, deny_unknown_fields, expecting = "a mapping of `status` and `body`")]
 pub struct OnLimit {
     /// Status of the response.
-    pub status: At<u16>,
+    pub status: Spanned<u16>,
     /// Body of the response, in place of problem+json.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,

@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::server::Tcp;
-use super::shape::{At, OrNone};
+use super::shape::{OrNone, Spanned};
 use super::units::Time;
 use super::word::{WordOr, word_or};
 use super::{BindText, FileMode, TlsVersion};
@@ -15,21 +15,21 @@ use super::{BindText, FileMode, TlsVersion};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listen {
     /// Where it takes connections; port 0 takes a free port.
-    pub bind: At<BindText>,
+    pub bind: Spanned<BindText>,
     /// Permissions of a Unix socket.
-    pub mode: Option<At<FileMode>>,
+    pub mode: Option<Spanned<FileMode>>,
     /// How HTTP/2 begins on connections in clear text.
     pub http2: ClearTextHttp2,
     /// TLS; without it the listener speaks clear text.
-    pub tls: Option<At<ListenerTls>>,
+    pub tls: Option<Spanned<ListenerTls>>,
     /// Where its requests are sent instead of being served.
-    pub redirect: Option<At<RedirectTo>>,
+    pub redirect: Option<Spanned<RedirectTo>>,
     /// PROXY header that its connections begin with.
-    pub proxy_protocol: At<ReceivedProxyProtocol>,
+    pub proxy_protocol: Spanned<ReceivedProxyProtocol>,
     /// Options of its TCP connections.
     pub tcp: Tcp,
     /// Name that routes refer to with `match.listener`.
-    pub name: Option<At<String>>,
+    pub name: Option<Spanned<String>>,
 }
 
 /// PROXY header that connections begin with; from `trusted_proxies` only.
@@ -66,7 +66,7 @@ impl From<BindText> for Listen {
             http2: ClearTextHttp2::None,
             tls: None,
             redirect: None,
-            proxy_protocol: At::default(),
+            proxy_protocol: Spanned::default(),
             tcp: Tcp::default(),
             name: None,
         }
@@ -78,28 +78,28 @@ impl From<BindText> for Listen {
 #[serde(deny_unknown_fields, expecting = "a mapping with `bind`")]
 struct ListenMapping {
     /// IP address and port, where port 0 takes a free port; `unix:` and the path of a Unix socket; or `fd:` and the name of a socket that systemd passes.
-    bind: At<BindText>,
+    bind: Spanned<BindText>,
     /// Permissions of a Unix socket's file, as for `chmod`: who may write to it may connect. Default: `0660`, its user and group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    mode: Option<At<FileMode>>,
+    mode: Option<Spanned<FileMode>>,
     /// How HTTP/2 begins on connections in clear text.
     #[serde(default)]
     http2: ClearTextHttp2,
     /// TLS: certificates, and what clients have to show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    tls: Option<At<ListenerTls>>,
+    tls: Option<Spanned<ListenerTls>>,
     /// `https`: every request gets a 308 to the same URL at the listener with `tls` that has its host; other hosts get 421.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    redirect: Option<At<RedirectTo>>,
+    redirect: Option<Spanned<RedirectTo>>,
     /// PROXY header that every connection begins with, from a load balancer of `trusted_proxies` only: it says who the client is.
     #[serde(default)]
-    proxy_protocol: At<ReceivedProxyProtocol>,
+    proxy_protocol: Spanned<ReceivedProxyProtocol>,
     /// Options of its TCP connections.
     #[serde(default)]
     tcp: Tcp,
     /// Name that routes refer to with `match.listener`, to serve what comes by this listener only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    name: Option<At<String>>,
+    name: Option<Spanned<String>>,
 }
 
 impl Serialize for Listen {
@@ -147,10 +147,10 @@ pub enum RedirectTo {
 #[serde(deny_unknown_fields, expecting = "a mapping with `certificates`")]
 pub struct ListenerTls {
     /// Certificates with the hosts that they are used for.
-    pub certificates: At<Vec<At<ListenerCertificate>>>,
+    pub certificates: Spanned<Vec<Spanned<ListenerCertificate>>>,
     /// Whether clients show certificates, and whose.
     #[serde(default)]
-    pub client_auth: OrNone<At<ClientAuth>>,
+    pub client_auth: OrNone<Spanned<ClientAuth>>,
     /// Oldest version of TLS that is spoken.
     #[serde(default)]
     pub min_version: TlsVersion,
@@ -169,13 +169,13 @@ pub struct ListenerCertificate {
     pub key: String,
     /// Hosts that it is used for; absent: all DNS names of the certificate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hosts: Vec<At<String>>,
+    pub hosts: Vec<Spanned<String>>,
     /// Whether clients get it that name no host, or a host that has no certificate. Without a default they are refused.
     #[serde(default)]
     pub default: bool,
     /// In place of the listener's `client_auth`, for these hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub client_auth: Option<OrNone<At<ClientAuth>>>,
+    pub client_auth: Option<OrNone<Spanned<ClientAuth>>>,
     /// In place of the listener's `min_version`, for these hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_version: Option<TlsVersion>,
@@ -186,10 +186,10 @@ pub struct ListenerCertificate {
 #[serde(deny_unknown_fields, expecting = "a mapping with `ca`, or `none`")]
 pub struct ClientAuth {
     /// File of the authorities that issue them, in PEM form.
-    pub ca: At<String>,
+    pub ca: Spanned<String>,
     /// File of revocation lists, in PEM form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub crl: Option<At<String>>,
+    pub crl: Option<Spanned<String>>,
     /// Whether a client without a certificate is refused.
     #[serde(default)]
     pub mode: ClientAuthMode,
@@ -211,9 +211,9 @@ pub enum ClientAuthMode {
 #[serde(default, deny_unknown_fields, expecting = "a mapping, or `none`")]
 pub struct Tickets {
     /// Age at which the key of tickets is replaced; tickets of the key before are still accepted.
-    pub rotate: At<Time>,
+    pub rotate: Spanned<Time>,
     /// Tickets that a client is sent after a full handshake of TLS 1.3.
-    pub count: At<usize>,
+    pub count: Spanned<usize>,
 }
 
 impl Default for Tickets {

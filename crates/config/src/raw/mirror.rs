@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::shape::At;
+use super::shape::Spanned;
 use super::text::Method;
 use super::units::{Share, Size, Time};
 
@@ -14,7 +14,7 @@ use super::units::{Share, Size, Time};
 #[serde(deny_unknown_fields, expecting = "a mapping with `upstream`, or `none`")]
 pub struct Mirror {
     /// Upstream that gets the copies.
-    pub upstream: At<String>,
+    pub upstream: Spanned<String>,
     /// Share of requests that are copied.
     #[serde(default = "everything")]
     pub share: Share,
@@ -54,7 +54,7 @@ pub struct InjectedFault {
     pub delay: Option<Time>,
     /// Status of the response, in place of the route's.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<At<u16>>,
+    pub status: Option<Spanned<u16>>,
     /// Share of requests that are affected.
     pub share: Share,
 }

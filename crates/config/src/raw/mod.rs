@@ -63,7 +63,7 @@ pub use targets::*;
 pub use telemetry::*;
 pub use upstream::*;
 
-use shape::{At, Map, OneOrMany, OrNone};
+use shape::{Map, OneOrMany, OrNone, Spanned};
 use text::{Address, FieldName};
 
 /// Configuration of Weir.
@@ -71,16 +71,16 @@ use text::{Address, FieldName};
 #[serde(deny_unknown_fields, expecting = "a mapping with at least `listen` and `routes`")]
 pub struct File {
     /// The public listener, or a list of them: an address, the path of a Unix socket, or a mapping with `bind`. Port 0 takes a free port.
-    pub listen: At<OneOrMany<At<Listen>>>,
+    pub listen: Spanned<OneOrMany<Spanned<Listen>>>,
     /// Address of the admin listener: metrics, upstreams, routes, configuration, reload.
     #[serde(default)]
-    pub admin: OrNone<At<Address>>,
+    pub admin: OrNone<Spanned<Address>>,
     /// The console: pages for a browser on the admin listener.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub console: Option<At<Console>>,
+    pub console: Option<Spanned<Console>>,
     /// Path of the Unix socket over which a new process receives the listening sockets of the old one, which then drains.
     #[serde(default)]
-    pub takeover: OrNone<At<String>>,
+    pub takeover: OrNone<Spanned<String>>,
     /// Worker threads; `auto` is one for each core that the process may use.
     #[serde(default)]
     pub workers: Workers,
@@ -92,7 +92,7 @@ pub struct File {
     pub untrusted_headers: UntrustedHeaders,
     /// Header field that carries the request id.
     #[serde(default = "default_request_id")]
-    pub request_id: At<FieldName>,
+    pub request_id: Spanned<FieldName>,
     /// Who gets `Server-Timing` with responses: how long the gateway, the upstream and the queue took, and what the cache did.
     #[serde(default)]
     pub server_timing: ServerTiming,
@@ -107,7 +107,7 @@ pub struct File {
     pub server: Server,
     /// The Redis that limits and caches with `store: redis` share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub redis: Option<At<Redis>>,
+    pub redis: Option<Spanned<Redis>>,
     /// Groups of targets, by name.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub upstreams: Map<Upstream>,
@@ -128,7 +128,7 @@ pub struct File {
     pub models: Map<Model>,
     /// File with the prices of models, looked for from the configuration's folder; read at start and at reload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prices: Option<At<String>>,
+    pub prices: Option<Spanned<String>>,
     /// What holds for AI traffic of the whole process.
     #[serde(default)]
     pub ai: Ai,
@@ -139,14 +139,14 @@ pub struct File {
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub apis: Map<Api>,
     /// Which requests are served, and how.
-    pub routes: At<Vec<At<Route>>>,
+    pub routes: Spanned<Vec<Spanned<Route>>>,
 }
 
 impl Default for File {
     /// Everything that has a default; no listener and no route.
     fn default() -> Self {
         File {
-            listen: At::default(),
+            listen: Spanned::default(),
             admin: OrNone::None,
             console: None,
             takeover: OrNone::None,
@@ -169,12 +169,12 @@ impl Default for File {
             ai: Ai::default(),
             defaults: Defaults::default(),
             apis: Map::default(),
-            routes: At::default(),
+            routes: Spanned::default(),
         }
     }
 }
 
-fn default_request_id() -> At<FieldName> {
+fn default_request_id() -> Spanned<FieldName> {
     FieldName("X-Request-Id".to_owned()).into()
 }
 
@@ -185,7 +185,7 @@ pub struct UntrustedHeaders {
     /// Whether they are removed.
     pub strip: bool,
     /// Names that pass nevertheless.
-    pub keep: Vec<At<FieldName>>,
+    pub keep: Vec<Spanned<FieldName>>,
 }
 
 impl Default for UntrustedHeaders {
@@ -202,12 +202,12 @@ pub struct Defaults {
     #[serde(skip_serializing_if = "OrNone::is_none")]
     pub auth: RouteAuth,
     /// Limits of every route, and of requests that match none.
-    pub limits: Vec<At<String>>,
+    pub limits: Vec<Spanned<String>>,
     /// Cache of every route that forwards.
-    pub cache: OrNone<At<String>>,
+    pub cache: OrNone<Spanned<String>>,
     /// Compression of the responses of every route that forwards, but for routes with `auth` unless `also` has `auth`.
     #[serde(skip_serializing_if = "OrNone::is_none")]
-    pub compress: OrNone<At<Compress>>,
+    pub compress: OrNone<Spanned<Compress>>,
     /// Pages for errors of every route, and of requests that match none.
     #[serde(skip_serializing_if = "OrNone::is_none")]
     pub errors: OrNone<ErrorPages>,

@@ -7,7 +7,7 @@ use auth::certificate::Name;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::shape::{At, Map, OneOrMany};
+use super::shape::{Map, OneOrMany, Spanned};
 use super::text::text_type;
 use crate::IdentitySource;
 
@@ -17,10 +17,10 @@ use crate::IdentitySource;
 pub struct Mtls {
     /// Names that can be the consumer's, the first that a certificate has counts: `uri`, `dns` and `email` of the subject alternative name,
     /// `common_name`, `subject`, `fingerprint`.
-    pub identity: OneOrMany<At<CertificateNameText>>,
+    pub identity: OneOrMany<Spanned<CertificateNameText>>,
     /// Files of the authorities whose certificates count, as `client_auth.ca` of listeners names them; needed where those name several.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ca: Option<OneOrMany<At<String>>>,
+    pub ca: Option<OneOrMany<Spanned<String>>>,
     /// Request fields that are written from parts of the certificate; a client's own are removed on every route.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub headers: Map<CertificatePart>,

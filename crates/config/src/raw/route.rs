@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::condition::Condition;
 use super::pattern::{Host, Path};
-use super::shape::{At, Map, OrNone};
+use super::shape::{Map, OrNone, Spanned};
 use super::text::{FieldName, FieldValue, Method, Name, is_token, text_type};
 use super::units::{Age, Size, Time};
 
@@ -19,73 +19,73 @@ use super::units::{Age, Size, Time};
 pub struct Route {
     /// Name in logs and metrics; made from the path where it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<At<Name>>,
+    pub name: Option<Spanned<Name>>,
     /// Which requests are meant.
     #[serde(rename = "match")]
     pub matcher: Match,
     /// What changes on the way to the upstream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rewrite: Option<At<Rewrite>>,
+    pub rewrite: Option<Spanned<Rewrite>>,
     /// Upstream that requests go to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub upstream: Option<At<String>>,
+    pub upstream: Option<Spanned<String>>,
     /// Upstreams that share the requests by weight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub split: Option<At<super::Split>>,
+    pub split: Option<Spanned<super::Split>>,
     /// Upstreams to try, in order, when the one before has no usable target or failed in a way that may be retried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub fallback: Vec<At<String>>,
+    pub fallback: Vec<Spanned<String>>,
     /// Serve AI models, whose providers say where requests go.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ai: Option<At<super::RouteAi>>,
+    pub ai: Option<Spanned<super::RouteAi>>,
     /// Send the client elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub redirect: Option<At<Redirect>>,
+    pub redirect: Option<Spanned<Redirect>>,
     /// Respond without an upstream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub respond: Option<At<Respond>>,
+    pub respond: Option<Spanned<Respond>>,
     /// Authenticators, in place of those of `defaults`: any of the list, all of an inner list; `none` opens the route.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub auth: Option<At<super::RouteAuth>>,
+    pub auth: Option<Spanned<super::RouteAuth>>,
     /// Rules on who may send requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allow: Option<At<super::Allow>>,
+    pub allow: Option<Spanned<super::Allow>>,
     /// Limits, in this order, in place of those of `defaults`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limits: Option<Vec<At<String>>>,
+    pub limits: Option<Vec<Spanned<String>>>,
     /// Cache, in place of that of `defaults`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cache: Option<At<OrNone<At<String>>>>,
+    pub cache: Option<Spanned<OrNone<Spanned<String>>>>,
     /// Compression of responses, in place of that of `defaults`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub compress: Option<At<OrNone<At<super::Compress>>>>,
+    pub compress: Option<Spanned<OrNone<Spanned<super::Compress>>>>,
     /// Pages for errors, in place of those of `defaults`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub errors: Option<At<OrNone<super::ErrorPages>>>,
+    pub errors: Option<Spanned<OrNone<super::ErrorPages>>>,
     /// Copies of requests to another upstream.
     #[serde(default, skip_serializing_if = "OrNone::is_none")]
-    pub mirror: OrNone<At<super::Mirror>>,
+    pub mirror: OrNone<Spanned<super::Mirror>>,
     /// A fault that is injected on purpose; needs `server.faults`.
     #[serde(default, skip_serializing_if = "OrNone::is_none")]
-    pub fault: OrNone<At<super::InjectedFault>>,
+    pub fault: OrNone<Spanned<super::InjectedFault>>,
     /// Size of a request body, in place of `server.body`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<OrNone<Size>>,
     /// Deadlines, in place of those of the upstream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeouts: Option<At<RouteTimeouts>>,
+    pub timeouts: Option<Spanned<RouteTimeouts>>,
     /// Protocols that a client may upgrade to, such as `websocket`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub upgrade: Vec<At<Protocol>>,
+    pub upgrade: Vec<Spanned<Protocol>>,
     /// What happens to trailers, in both directions. Those of gRPC are always forwarded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trailers: Option<At<Trailers>>,
+    pub trailers: Option<Spanned<Trailers>>,
     /// Header fields to set, add and remove.
     #[serde(default, skip_serializing_if = "HeaderEdits::is_empty")]
     pub headers: HeaderEdits,
     /// Which pages of other origins may use the route.
     #[serde(default, skip_serializing_if = "OrNone::is_none")]
-    pub cors: OrNone<At<Cors>>,
+    pub cors: OrNone<Spanned<Cors>>,
 }
 
 impl Route {
@@ -132,7 +132,7 @@ impl Route {
 pub struct Match {
     /// Name of the listener that requests have to come by; absent: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub listener: Option<At<String>>,
+    pub listener: Option<Spanned<String>>,
     /// Host; absent: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<Host>,
@@ -155,13 +155,13 @@ pub struct Match {
 pub struct Rewrite {
     /// Replaces the whole path.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<At<String>>,
+    pub path: Option<Spanned<String>>,
     /// Replaces the fixed part that the pattern matched: what stands before its first parameter or `*`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub prefix: Option<At<String>>,
+    pub prefix: Option<Spanned<String>>,
     /// Replaces the `Host` that the upstream sees, which is otherwise the client's own.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub host: Option<At<String>>,
+    pub host: Option<Spanned<String>>,
 }
 
 /// A redirect: to a path or URL (`to`), or to the URL of the request with other parts.
@@ -170,28 +170,28 @@ pub struct Rewrite {
 pub struct Redirect {
     /// Path or URL; a `*` at its end stands for what the pattern's `*` matched. The query is kept unless this has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub to: Option<At<String>>,
+    pub to: Option<Spanned<String>>,
     /// Another scheme: `http` or `https`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scheme: Option<At<String>>,
+    pub scheme: Option<Spanned<String>>,
     /// Another host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub host: Option<At<String>>,
+    pub host: Option<Spanned<String>>,
     /// Another port; absent: that of `scheme` where it is given, else that of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
     /// Another path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path: Option<At<String>>,
+    pub path: Option<Spanned<String>>,
     /// Replaces the fixed part that the pattern matched: what stands before its first parameter or `*`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prefix: Option<At<String>>,
+    pub prefix: Option<Spanned<String>>,
     /// 301, 302, 303, 307 or 308. 307 and 308 keep method and body; browsers may cache 301 and 308.
     #[serde(default = "permanent")]
-    pub status: At<u16>,
+    pub status: Spanned<u16>,
 }
 
-fn permanent() -> At<u16> {
+fn permanent() -> Spanned<u16> {
     308.into()
 }
 
@@ -201,13 +201,13 @@ fn permanent() -> At<u16> {
 pub struct Respond {
     /// Status, 200 if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<At<u16>>,
+    pub status: Option<Spanned<u16>>,
     /// Media type of the body, `text/plain; charset=utf-8` if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub content_type: Option<At<FieldValue>>,
+    pub content_type: Option<Spanned<FieldValue>>,
     /// Body.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub body: Option<At<String>>,
+    pub body: Option<Spanned<String>>,
     /// What the gateway knows: the health of its targets, or the counts of its caches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub builtin: Option<Builtin>,
@@ -319,7 +319,7 @@ pub struct Edits {
     pub add: Map<FieldValue>,
     /// Fields that are dropped.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub remove: Vec<At<FieldName>>,
+    pub remove: Vec<Spanned<FieldName>>,
 }
 
 /// Which pages of other origins may use a route (CORS, Fetch standard).
@@ -327,7 +327,7 @@ pub struct Edits {
 #[serde(default, deny_unknown_fields, expecting = "a mapping with `origins`, or `none`")]
 pub struct Cors {
     /// Origins such as `https://app.example.com`; `*` alone allows any.
-    pub origins: Vec<At<String>>,
+    pub origins: Vec<Spanned<String>>,
     /// Methods that a page may use; none named: those of the route.
     pub methods: Vec<Method>,
     /// Request fields that a page may set.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::shape::{At, OrNone};
+use super::shape::{OrNone, Spanned};
 use super::text::{GrpcStatusRange, StatusRange};
 use super::units::{Rate, Share, Size, Time};
 
@@ -68,13 +68,13 @@ impl JsonSchema for Workers {
 #[serde(deny_unknown_fields, expecting = "a mapping with `path`, or `none`")]
 pub struct AccessLog {
     /// `stdout`, or a file that lines are appended to; it is opened again on SIGHUP.
-    pub path: At<String>,
+    pub path: Spanned<String>,
     /// How lines are written.
     #[serde(default)]
-    pub format: At<LogFormat>,
+    pub format: Spanned<LogFormat>,
     /// Requests that are logged: those that meet at least one of the conditions.
     #[serde(default)]
-    pub only: OrNone<At<LogOnly>>,
+    pub only: OrNone<Spanned<LogOnly>>,
     /// Share of requests that are logged, of those that `only` leaves.
     #[serde(default = "everything")]
     pub sample: Share,
@@ -130,15 +130,15 @@ fn everything() -> Share {
 pub struct Server {
     /// Open client connections of the whole process.
     #[schemars(range(min = 1))]
-    pub max_connections: At<usize>,
+    pub max_connections: Spanned<usize>,
     /// Open connections of one client address.
-    pub max_connections_per_client: OrNone<At<usize>>,
+    pub max_connections_per_client: OrNone<Spanned<usize>>,
     /// Size of a request line; a longer one gets 414.
-    pub request_line: At<Size>,
+    pub request_line: Spanned<Size>,
     /// Size of a whole request head; a larger one gets 431.
-    pub head: At<Size>,
+    pub head: Spanned<Size>,
     /// Header fields of a request; a request with more gets 431.
-    pub fields: At<usize>,
+    pub fields: Spanned<usize>,
     /// Size of a request body where the route sets no other; a larger one gets 413.
     pub body: OrNone<Size>,
     /// From the first byte of a request head to its end; a slower one gets 408.
@@ -165,7 +165,7 @@ pub struct Server {
     pub return_request_id: bool,
     /// Failed logins from one client address, such as `30/min`; above it requests to routes with `auth` get 429 before their credentials are
     /// looked at.
-    pub auth_failures: OrNone<At<Rate>>,
+    pub auth_failures: OrNone<Spanned<Rate>>,
     /// Whether routes may have `fault`.
     pub faults: bool,
     /// Whether a worker under load lets events gather for a moment and handles them together.
@@ -177,9 +177,9 @@ pub struct Server {
 #[serde(default, deny_unknown_fields, expecting = "a mapping")]
 pub struct Connection {
     /// Requests of one connection; with the last response the client is told to open another.
-    pub max_requests: OrNone<At<u32>>,
+    pub max_requests: OrNone<Spanned<u32>>,
     /// Age at which a connection ends with its next response.
-    pub max_age: OrNone<At<Time>>,
+    pub max_age: OrNone<Spanned<Time>>,
 }
 
 /// How the soft limit on open files is treated at start.
@@ -198,9 +198,9 @@ pub enum Files {
 #[serde(default, deny_unknown_fields, expecting = "a mapping")]
 pub struct Tcp {
     /// Time without a byte after which the kernel probes whether the peer is still there, and between two probes.
-    pub keepalive: OrNone<At<Time>>,
+    pub keepalive: OrNone<Spanned<Time>>,
     /// How long sent bytes may stay unacknowledged before the kernel closes the connection.
-    pub user_timeout: OrNone<At<Time>>,
+    pub user_timeout: OrNone<Spanned<Time>>,
 }
 
 /// Limits of client connections over HTTP/2.
@@ -208,16 +208,16 @@ pub struct Tcp {
 #[serde(default, deny_unknown_fields, expecting = "a mapping")]
 pub struct Http2 {
     /// Requests of one connection at once, those included whose client has cancelled them and that have not ended.
-    pub max_concurrent_streams: At<u32>,
+    pub max_concurrent_streams: Spanned<u32>,
     /// Requests of one connection in its life; then the client is told to open another.
-    pub max_requests: OrNone<At<u32>>,
+    pub max_requests: OrNone<Spanned<u32>>,
     /// Bytes of one request body that a client may send before the upstream takes them.
-    pub stream_window: At<Size>,
+    pub stream_window: Spanned<Size>,
     /// The same for all request bodies of a connection.
-    pub connection_window: At<Size>,
+    pub connection_window: Spanned<Size>,
     /// Points of the abuse budget that all connections of one client address may lose, such as `6000/min`; above it further connections are closed at
     /// once.
-    pub abuse_per_client: OrNone<At<Rate>>,
+    pub abuse_per_client: OrNone<Spanned<Rate>>,
 }
 
 impl Default for Http2 {
@@ -328,17 +328,17 @@ impl Default for Server {
 pub struct Redis {
     /// `redis://` or `rediss://` with user, password, host, port and database; `redis+cluster://a,b,c` or `redis+sentinel://host/service`.
     #[serde(default = "default_redis_url")]
-    pub url: At<String>,
+    pub url: Spanned<String>,
     /// How long a limit waits for a response.
     #[serde(default = "default_redis_timeout")]
     pub timeout: Time,
     /// First part of every name in Redis: deployments with different namespaces share no counts. 1 to 32 letters, digits, `-`, `_` or `.`.
     #[serde(default = "default_redis_namespace")]
-    pub namespace: At<String>,
+    pub namespace: Spanned<String>,
     /// Key of the hashes that stand for clients and their header fields in Redis; at least 16 bytes, the same in all gateways. Without it
     /// whoever reads Redis can find addresses by trying all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret: Option<At<String>>,
+    pub secret: Option<Spanned<String>>,
 }
 
 impl fmt::Debug for Redis {
@@ -348,11 +348,11 @@ impl fmt::Debug for Redis {
     }
 }
 
-fn default_redis_url() -> At<String> {
+fn default_redis_url() -> Spanned<String> {
     "redis://127.0.0.1:6379/0".to_owned().into()
 }
 
-fn default_redis_namespace() -> At<String> {
+fn default_redis_namespace() -> Spanned<String> {
     "weir".to_owned().into()
 }
 

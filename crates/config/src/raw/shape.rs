@@ -15,7 +15,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::problem::Origin;
 
-/// Announces [`At`]: a sequence of line, column and value is expected.
+/// Announces [`Spanned`]: a sequence of line, column and value is expected.
 pub(crate) const AT: &str = "$weir::At";
 /// Announces [`OneOrMany`]: a sequence is expected, of one element where there is none.
 pub(crate) const ONE_OR_MANY: &str = "$weir::OneOrMany";
@@ -26,60 +26,60 @@ pub(crate) const OR_DEFAULT: &str = "$weir::OrDefault";
 
 /// A value with the place where it was written. Equality looks at the value only.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct At<T> {
+pub struct Spanned<T> {
     /// The value.
     pub value: T,
     /// Where it stands.
     pub origin: Origin,
 }
 
-impl<T> At<T> {
+impl<T> Spanned<T> {
     /// A value that was written at `origin`.
     pub fn new(value: T, origin: Origin) -> Self {
-        At { value, origin }
+        Spanned { value, origin }
     }
 }
 
-impl<T> From<T> for At<T> {
+impl<T> From<T> for Spanned<T> {
     /// A value that no file holds.
     fn from(value: T) -> Self {
-        At { value, origin: Origin::Nowhere }
+        Spanned { value, origin: Origin::Nowhere }
     }
 }
 
-impl<T> Deref for At<T> {
+impl<T> Deref for Spanned<T> {
     type Target = T;
     fn deref(&self) -> &T {
         &self.value
     }
 }
 
-impl<T: PartialEq> PartialEq for At<T> {
+impl<T: PartialEq> PartialEq for Spanned<T> {
     fn eq(&self, other: &Self) -> bool {
         self.value == other.value
     }
 }
 
-impl<T: Serialize> Serialize for At<T> {
+impl<T: Serialize> Serialize for Spanned<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.value.serialize(serializer)
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for At<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Spanned<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct AtVisitor<T>(PhantomData<T>);
         impl<'de, T: Deserialize<'de>> Visitor<'de> for AtVisitor<T> {
-            type Value = At<T>;
+            type Value = Spanned<T>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a value")
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<At<T>, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Spanned<T>, A::Error> {
                 let missing = || serde::de::Error::custom("read by another deserializer");
                 let line = seq.next_element()?.ok_or_else(missing)?;
                 let column = seq.next_element()?.ok_or_else(missing)?;
                 let value = seq.next_element()?.ok_or_else(missing)?;
-                Ok(At { value, origin: Origin::File { line, column } })
+                Ok(Spanned { value, origin: Origin::File { line, column } })
             }
         }
         deserializer.deserialize_tuple_struct(AT, 3, AtVisitor(PhantomData))
@@ -106,12 +106,12 @@ macro_rules! schema_of_value {
     };
 }
 
-schema_of_value!(At);
+schema_of_value!(Spanned);
 schema_of_value!(OrDefault);
 
 /// A mapping from names that the user chooses, in the order of the file.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Map<T>(pub Vec<(At<String>, T)>);
+pub struct Map<T>(pub Vec<(Spanned<String>, T)>);
 
 impl<T> Default for Map<T> {
     fn default() -> Self {
@@ -121,7 +121,7 @@ impl<T> Default for Map<T> {
 
 impl<T> Map<T> {
     /// Entries in the order of the file.
-    pub fn iter(&self) -> impl Iterator<Item = (&At<String>, &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&Spanned<String>, &T)> {
         self.0.iter().map(|(name, value)| (name, value))
     }
 

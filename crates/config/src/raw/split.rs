@@ -6,7 +6,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::shape::{At, Map};
+use super::shape::{Map, Spanned};
 use super::text::{is_token, text_type};
 use crate::SplitKey;
 
@@ -18,7 +18,7 @@ pub struct Split {
     pub upstreams: Map<u32>,
     /// What keeps requests with the same upstream: `client_ip`, `consumer`, `header:NAME` or `cookie:NAME`; absent: each request is drawn on its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<At<SplitKeyText>>,
+    pub by: Option<Spanned<SplitKeyText>>,
 }
 
 /// `client_ip`, `consumer`, `header:NAME` or `cookie:NAME`.

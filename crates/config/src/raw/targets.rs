@@ -9,7 +9,7 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::shape::At;
+use super::shape::Spanned;
 use super::target::TargetUrl;
 use super::text::{FieldValue, text_type};
 use super::word::{WordOr, word_or};
@@ -19,7 +19,7 @@ use crate::{EndpointPort, KubernetesService};
 #[derive(Debug, Clone, PartialEq)]
 pub enum Targets {
     /// Here.
-    List(Vec<At<Target>>),
+    List(Vec<Spanned<Target>>),
     /// Elsewhere; that is followed.
     Source(Box<TargetSource>),
 }
@@ -30,31 +30,31 @@ pub enum Targets {
 pub struct TargetSource {
     /// YAML or JSON file with a list of targets, relative to the configuration file. Changes take effect without a reload.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub file: Option<At<String>>,
+    pub file: Option<Spanned<String>>,
     /// `NAMESPACE/SERVICE:PORT`: the ready endpoints of a Service of Kubernetes, which are followed. PORT is a name, or the number that endpoints listen on.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub kubernetes: Option<At<Service>>,
+    pub kubernetes: Option<Spanned<Service>>,
     /// Name of a service in Consul, whose healthy instances are followed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub consul: Option<At<String>>,
+    pub consul: Option<Spanned<String>>,
     /// With `kubernetes` or `consul`: `https` connects to targets over TLS.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub scheme: Option<At<TargetScheme>>,
+    pub scheme: Option<Spanned<TargetScheme>>,
     /// With `kubernetes` or `consul`: path that is put before every forwarded path.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<At<String>>,
+    pub path: Option<Spanned<String>>,
     /// With `consul`: URL of the agent; `http://127.0.0.1:8500` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub address: Option<At<String>>,
+    pub address: Option<Spanned<String>>,
     /// With `consul`: only instances with this tag.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tag: Option<At<String>>,
+    pub tag: Option<Spanned<String>>,
     /// With `consul`: datacenter, if not that of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub datacenter: Option<At<String>>,
+    pub datacenter: Option<Spanned<String>>,
     /// With `consul`: token of the access control list.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub token: Option<At<FieldValue>>,
+    pub token: Option<Spanned<FieldValue>>,
 }
 
 /// What targets of a registry are connected to in.
@@ -70,7 +70,7 @@ pub enum TargetScheme {
 
 impl Targets {
     /// Those that are named here.
-    pub fn listed(&self) -> &[At<Target>] {
+    pub fn listed(&self) -> &[Spanned<Target>] {
         match self {
             Targets::List(list) => list,
             Targets::Source(_) => &[],
@@ -86,7 +86,7 @@ impl Targets {
     }
 
     /// The file that names them.
-    pub fn file(&self) -> Option<&At<String>> {
+    pub fn file(&self) -> Option<&Spanned<String>> {
         self.source()?.file.as_ref()
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::shape::{At, Map, OrNone};
+use super::shape::{Map, OrNone, Spanned};
 use super::text::FieldValue;
 use super::units::{Share, Time};
 
@@ -17,9 +17,9 @@ pub struct Telemetry {
     /// left out) and `deployment.environment.name`.
     pub resource: Map<String>,
     /// Traces of requests, over OTLP.
-    pub traces: OrNone<At<Traces>>,
+    pub traces: OrNone<Spanned<Traces>>,
     /// Metrics, over OTLP; `/metrics` of the admin listener has them anyway.
-    pub metrics: OrNone<At<PushedMetrics>>,
+    pub metrics: OrNone<Spanned<PushedMetrics>>,
 }
 
 /// Metrics over OTLP (HTTP, Protocol Buffers).
@@ -27,7 +27,7 @@ pub struct Telemetry {
 #[serde(deny_unknown_fields, expecting = "a mapping with `endpoint`, or `none`")]
 pub struct PushedMetrics {
     /// URL that metrics are sent to, such as `http://127.0.0.1:4318/v1/metrics`.
-    pub endpoint: At<String>,
+    pub endpoint: Spanned<String>,
     /// Time between two calls.
     #[serde(default = "default_interval")]
     pub every: Time,
@@ -44,7 +44,7 @@ pub struct PushedMetrics {
 #[serde(deny_unknown_fields, expecting = "a mapping with `endpoint`, or `none`")]
 pub struct Traces {
     /// URL that spans are sent to, such as `http://127.0.0.1:4318/v1/traces`.
-    pub endpoint: At<String>,
+    pub endpoint: Spanned<String>,
     /// Share of traces that are recorded.
     #[serde(default = "tenth")]
     pub sample: Share,
@@ -54,10 +54,10 @@ pub struct Traces {
     /// Spans that wait to be sent; more are dropped and counted.
     #[serde(default = "default_queue")]
     #[schemars(range(min = 1))]
-    pub queue: At<usize>,
+    pub queue: Spanned<usize>,
     /// Spans of one call.
     #[serde(default = "default_batch")]
-    pub batch: At<usize>,
+    pub batch: Spanned<usize>,
     /// How long spans wait for more.
     #[serde(default = "default_every")]
     pub every: Time,
@@ -84,11 +84,11 @@ fn tenth() -> Share {
     Share { percent: 10.0 }
 }
 
-fn default_queue() -> At<usize> {
+fn default_queue() -> Spanned<usize> {
     8192.into()
 }
 
-fn default_batch() -> At<usize> {
+fn default_batch() -> Spanned<usize> {
     512.into()
 }
 

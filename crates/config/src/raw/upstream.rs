@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::inference::{Inference, allow_word};
 use super::server::Tcp;
-use super::shape::{At, OneOrMany, OrDefault, OrNone};
+use super::shape::{OneOrMany, OrDefault, OrNone, Spanned};
 use super::target::{HashKeyText, LimitKeyText};
 use super::targets::Targets;
 use super::text::{CookieName, StatusRange};
@@ -20,22 +20,22 @@ use super::word::{WordOr, word_or};
 #[serde(deny_unknown_fields, expecting = "an upstream: a mapping with `targets`")]
 pub struct Upstream {
     /// Where requests may go: URLs, or mappings of `url` and `weight`; `{file: PATH}`, a file with such a list; or a service of Kubernetes or Consul.
-    pub targets: At<Targets>,
+    pub targets: Spanned<Targets>,
     /// How `https://` targets are connected to. Without it their certificates are verified against the authorities that the system trusts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tls: Option<At<UpstreamTls>>,
+    pub tls: Option<Spanned<UpstreamTls>>,
     /// What targets are spoken to in.
     #[serde(default)]
     pub protocol: UpstreamProtocol,
     /// Limits of connections over HTTP/2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub http2: Option<At<UpstreamHttp2>>,
+    pub http2: Option<Spanned<UpstreamHttp2>>,
     /// How a target is picked.
     #[serde(default)]
     pub balance: Balance,
     /// Active health checks: each target is checked at intervals, and gets no requests while it fails.
     #[serde(default)]
-    pub health: OrNone<At<Health>>,
+    pub health: OrNone<Spanned<Health>>,
     /// Passive ejection: a target that fails requests is left out for a while.
     #[serde(default = "on::<Eject>")]
     pub eject: OrNone<Eject>,
@@ -56,7 +56,7 @@ pub struct Upstream {
     pub keep_alive: OrNone<KeepAlive>,
     /// PROXY header that every connection to a target begins with; it names the client.
     #[serde(default)]
-    pub proxy_protocol: At<SentProxyProtocol>,
+    pub proxy_protocol: Spanned<SentProxyProtocol>,
     /// Options of TCP connections to targets.
     #[serde(default)]
     pub tcp: Tcp,
@@ -65,7 +65,7 @@ pub struct Upstream {
     pub max_in_flight: OrNone<NonZeroU32>,
     /// Where requests wait while every target is at `max_in_flight`; when the wait ends without a target they get 503.
     #[serde(default)]
-    pub queue: OrNone<At<Queue>>,
+    pub queue: OrNone<Spanned<Queue>>,
 }
 
 /// On unless the file says `none`.
@@ -77,7 +77,7 @@ impl Default for Upstream {
     /// Everything that has a default; no target.
     fn default() -> Self {
         Upstream {
-            targets: At::default(),
+            targets: Spanned::default(),
             tls: None,
             protocol: UpstreamProtocol::default(),
             http2: None,
@@ -89,7 +89,7 @@ impl Default for Upstream {
             timeouts: Timeouts::default(),
             retry: on(),
             keep_alive: on(),
-            proxy_protocol: At::default(),
+            proxy_protocol: Spanned::default(),
             tcp: Tcp::default(),
             max_in_flight: OrNone::None,
             queue: OrNone::None,
@@ -102,17 +102,17 @@ impl Default for Upstream {
 #[serde(default, deny_unknown_fields, expecting = "a mapping")]
 pub struct UpstreamTls {
     /// Whose certificates are trusted: `system`, or a file of authorities in PEM form.
-    pub roots: At<String>,
+    pub roots: Spanned<String>,
     /// Name that the certificate must be valid for, and that is sent as SNI; absent: the host of the target's URL.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub server_name: Option<At<String>>,
+    pub server_name: Option<Spanned<String>>,
     /// Whether certificates are verified; `false` needs `insecure: true` beside it.
-    pub verify: At<bool>,
+    pub verify: Spanned<bool>,
     /// Says that unverified connections are meant: anyone on the way to the target can read and change them.
     pub insecure: bool,
     /// Certificate that is sent to targets which request one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub client_cert: Option<At<CertificateFiles>>,
+    pub client_cert: Option<Spanned<CertificateFiles>>,
     /// Oldest version of TLS that is spoken.
     pub min_version: TlsVersion,
 }
@@ -180,14 +180,14 @@ pub enum UpstreamProtocol {
 #[serde(default, deny_unknown_fields, expecting = "a mapping")]
 pub struct UpstreamHttp2 {
     /// Requests of one connection at once, where the target does not allow fewer.
-    pub max_concurrent_streams: At<u32>,
+    pub max_concurrent_streams: Spanned<u32>,
     /// Connections to one target by each worker; further requests wait for a stream.
     #[schemars(range(min = 1))]
-    pub max_connections: At<u32>,
+    pub max_connections: Spanned<u32>,
     /// Bytes of one response body that a target may send before the client takes them.
-    pub stream_window: At<Size>,
+    pub stream_window: Spanned<Size>,
     /// The same for all response bodies of a connection.
-    pub connection_window: At<Size>,
+    pub connection_window: Spanned<Size>,
 }
 
 impl Default for UpstreamHttp2 {
@@ -240,7 +240,7 @@ pub struct Affinity {
     /// Name of the cookie.
     pub name: CookieName,
     /// Key of the values; at least 16 bytes, the same in all gateways.
-    pub secret: Option<At<String>>,
+    pub secret: Option<Spanned<String>>,
 }
 
 /// A cookie with a secret.
@@ -251,7 +251,7 @@ struct AffinityMapping {
     name: CookieName,
     /// Key of the values, at least 16 bytes, the same in all gateways. Without it whoever knows the address of a target can compute its value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    secret: Option<At<String>>,
+    secret: Option<Spanned<String>>,
 }
 
 impl Serialize for Affinity {
@@ -289,10 +289,10 @@ impl JsonSchema for Affinity {
 #[serde(default, deny_unknown_fields, expecting = "a mapping, or `none`")]
 pub struct Health {
     /// Path of the GET request.
-    pub path: At<String>,
+    pub path: Spanned<String>,
     /// Service whose health is queried by gRPC in place of a GET; `""` is the server as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub grpc: Option<At<String>>,
+    pub grpc: Option<Spanned<String>>,
     /// Time between two probes of one target.
     pub interval: Time,
     /// How long a probe may take.
@@ -487,9 +487,9 @@ pub struct KeepAlive {
     /// How many are kept for each target by each worker.
     pub max_idle: usize,
     /// Requests of one connection; up to 10 % fewer, drawn for each.
-    pub max_requests: OrNone<At<u32>>,
+    pub max_requests: OrNone<Spanned<u32>>,
     /// Age at which a connection gets no further request; up to 10 % less, drawn for each.
-    pub max_age: OrNone<At<Time>>,
+    pub max_age: OrNone<Spanned<Time>>,
 }
 
 impl Default for KeepAlive {
@@ -509,14 +509,14 @@ impl Default for KeepAlive {
 pub struct Queue {
     /// Requests that may wait.
     #[schemars(range(min = 1))]
-    pub size: At<usize>,
+    pub size: Spanned<usize>,
     /// How long a request may wait before it gets 503.
     pub timeout: Time,
     /// Who is served next. `fifo`: who came first. `fair`: classes of priority, and tenants in turn within a class (see [Fair queues](ai.md#fair-queues)).
     pub order: QueueOrder,
     /// With `order: fair`: what is one tenant, as `key` of a limit. Requests without it are one tenant together.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<At<OneOrMany<LimitKeyText>>>,
+    pub key: Option<Spanned<OneOrMany<LimitKeyText>>>,
 }
 
 /// Who is served next.

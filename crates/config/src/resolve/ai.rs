@@ -6,11 +6,11 @@ use std::sync::Arc;
 use llm::api::Family;
 use llm::request::Prefill;
 
-use super::authorizer::Place;
+use super::authorizer::ServiceAddress;
 use super::headers::may_edit;
 use super::{Resolver, time};
 use crate::raw;
-use crate::raw::shape::{At, OrNone};
+use crate::raw::shape::{OrNone, Spanned};
 use crate::raw::target::check_path;
 use crate::raw::text::{FieldName, FieldValue};
 use crate::{
@@ -31,7 +31,7 @@ impl Resolver<'_> {
         file.providers.iter().map(|(name, raw)| self.provider(name, raw)).collect()
     }
 
-    fn provider(&mut self, name: &At<String>, raw: &raw::Provider) -> Provider {
+    fn provider(&mut self, name: &Spanned<String>, raw: &raw::Provider) -> Provider {
         self.check_name(name);
         if let Some(base) = &raw.base {
             self.check(base.origin, check_path(base));
@@ -70,7 +70,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn provider_key(&mut self, raw: &At<raw::ProviderKey>) -> Option<ProviderKey> {
+    fn provider_key(&mut self, raw: &Spanned<raw::ProviderKey>) -> Option<ProviderKey> {
         let secret = match (&raw.key, &raw.file) {
             (Some(key), None) => key.clone(),
             (None, Some(path)) => match (self.read_file)(Path::new(path)) {
@@ -115,7 +115,7 @@ impl Resolver<'_> {
         models
     }
 
-    fn model(&mut self, name: &At<String>, raw: &raw::Model) -> Model {
+    fn model(&mut self, name: &Spanned<String>, raw: &raw::Model) -> Model {
         self.check_model_name(name);
         if raw.candidates.is_empty() {
             let message = format!("the model `{}` needs at least one candidate", name.value);
@@ -156,7 +156,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn candidate(&mut self, raw: &At<raw::Candidate>) -> Candidate {
+    fn candidate(&mut self, raw: &Spanned<raw::Candidate>) -> Candidate {
         let file = self.file;
         self.check_model_name(&raw.model);
         Candidate {
@@ -175,7 +175,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn alias(&mut self, raw: &At<String>) -> Alias {
+    fn alias(&mut self, raw: &Spanned<String>) -> Alias {
         match raw.split_once('*') {
             None => {
                 self.check_model_name(raw);
@@ -191,7 +191,7 @@ impl Resolver<'_> {
     }
 
     /// Names of models appear in header fields, logs and metrics.
-    fn check_model_name(&mut self, name: &At<String>) {
+    fn check_model_name(&mut self, name: &Spanned<String>) {
         let is_fine = !name.is_empty()
             && name.len() <= 256
             && name.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b'*'));
@@ -202,7 +202,7 @@ impl Resolver<'_> {
         }
     }
 
-    pub(super) fn route_ai(&mut self, route: &str, raw: &At<raw::RouteAi>) -> RouteAi {
+    pub(super) fn route_ai(&mut self, route: &str, raw: &Spanned<raw::RouteAi>) -> RouteAi {
         let file = self.file;
         let mut models: Vec<ModelId> = Vec::new();
         for name in &raw.models {
@@ -245,7 +245,7 @@ impl Resolver<'_> {
         RouteAi { models, default_model, upstreams, heartbeat: time(&raw.heartbeat), redact, guard }
     }
 
-    fn guard(&mut self, route: &str, raw: &At<raw::Guard>) -> Option<Guard> {
+    fn guard(&mut self, route: &str, raw: &Spanned<raw::Guard>) -> Option<Guard> {
         let has = |moment| raw.when.0.iter().any(|one| one.value == moment);
         let (before, after) = (has(raw::GuardMoment::Before), has(raw::GuardMoment::After));
         if !before && !after {
@@ -258,7 +258,7 @@ impl Resolver<'_> {
         // No name of the file has a colon, and no two routes have one name.
         let own = format!("guard:{route}");
         let (url, upstream, path) = (raw.url.as_ref(), raw.upstream.as_ref(), raw.path.as_ref());
-        let place = Place { origin: raw.origin, url, upstream, path };
+        let place = ServiceAddress { origin: raw.origin, url, upstream, path };
         let (action, path) = self.service((&own, "a guard"), &place, AuthorizerForm::Traefik, raw.timeout.0.0)?;
         let fails_open = raw.on_failure == raw::OnAuthorizerFailure::Allow;
         Some(Guard { action, path, before, after, fails_open })

@@ -10,7 +10,7 @@ use crate::{Condition, HostPattern, Matcher, PathPattern, Segment};
 
 /// What two routes share when only their methods can tell them apart.
 #[derive(PartialEq, Eq, Hash)]
-pub(super) struct Place {
+pub(super) struct MatchedSpace {
     listener: Option<Arc<str>>,
     host: HostPattern,
     /// With the names of parameters left out: they match the same.
@@ -21,7 +21,7 @@ pub(super) struct Place {
     query: Vec<(Arc<str>, Condition)>,
 }
 
-impl Place {
+impl MatchedSpace {
     pub(super) fn of(matcher: &Matcher) -> Self {
         let mut headers = matcher.headers.clone();
         headers.sort_by(|a, b| a.0.cmp(&b.0));
@@ -40,7 +40,7 @@ impl Place {
             },
             path => path.clone(),
         };
-        Place { listener: matcher.listener.clone(), host: matcher.host.clone(), path, headers, query }
+        MatchedSpace { listener: matcher.listener.clone(), host: matcher.host.clone(), path, headers, query }
     }
 }
 
@@ -54,9 +54,9 @@ impl Resolver<'_> {
             clippy::mutable_key_type,
             reason = "an expression is compared by its text, never by what its search keeps"
         )]
-        let mut places: HashMap<Place, Vec<usize>> = HashMap::new();
+        let mut places: HashMap<MatchedSpace, Vec<usize>> = HashMap::new();
         for (index, matcher) in matchers.iter().enumerate() {
-            places.entry(Place::of(matcher)).or_default().push(index);
+            places.entry(MatchedSpace::of(matcher)).or_default().push(index);
         }
         let mut problems: Vec<(usize, String)> = Vec::new();
         for routes in places.values() {

@@ -7,7 +7,7 @@ use openapi::{Operation, Options, Patterns};
 
 use super::Resolver;
 use crate::problem::{Origin, Problem};
-use crate::raw::shape::{At, OneOrMany, OrNone};
+use crate::raw::shape::{OneOrMany, OrNone, Spanned};
 use crate::raw::text::FieldValue;
 use crate::raw::{self, Validation};
 use crate::{Api, Matcher, PathPattern, RouteContract, Segment, yaml};
@@ -15,7 +15,7 @@ use crate::{Api, Matcher, PathPattern, RouteContract, Segment, yaml};
 /// A route that a description makes.
 pub(super) struct Described {
     /// The route as a file would have it.
-    pub(super) route: At<raw::Route>,
+    pub(super) route: Spanned<raw::Route>,
     /// `operationId`.
     pub(super) id: Arc<str>,
     /// Name of its API.
@@ -33,7 +33,7 @@ impl Resolver<'_> {
         file.apis.iter().flat_map(|(name, api)| self.api(name, api)).collect()
     }
 
-    fn api(&mut self, name: &At<String>, raw: &raw::Api) -> Vec<Described> {
+    fn api(&mut self, name: &Spanned<String>, raw: &raw::Api) -> Vec<Described> {
         self.check_name(name);
         match (&raw.upstream, &raw.split) {
             (Some(upstream), None) => {
@@ -93,7 +93,7 @@ impl Resolver<'_> {
             if let Some(route) = route {
                 let id: Arc<str> = printable(&operation.id).into();
                 described.push(Described {
-                    route: At::new(route, name.origin),
+                    route: Spanned::new(route, name.origin),
                     id: id.clone(),
                     contract: operation.contract.map(|contract| RouteContract {
                         api: api.clone(),
@@ -122,20 +122,20 @@ impl Resolver<'_> {
                 if file.caches.position(&name).is_none() {
                     problems.push(format!("`x-weir`: there is no cache `{}`", name.value));
                 }
-                OrNone::Some(At::new(name.value, origin))
+                OrNone::Some(Spanned::new(name.value, origin))
             }
         });
         if !problems.is_empty() {
             return Err(problems);
         }
         Ok(raw::OperationExtension {
-            limits: found.limits.map(|names| names.into_iter().map(|name| At::new(name.value, origin)).collect()),
-            cache: cache.map(|cache| At::new(cache, origin)),
-            timeouts: found.timeouts.map(|timeouts| At::new(timeouts.value, origin)),
+            limits: found.limits.map(|names| names.into_iter().map(|name| Spanned::new(name.value, origin)).collect()),
+            cache: cache.map(|cache| Spanned::new(cache, origin)),
+            timeouts: found.timeouts.map(|timeouts| Spanned::new(timeouts.value, origin)),
         })
     }
 
-    fn base_path(&mut self, at: &At<String>, base: &str) -> String {
+    fn base_path(&mut self, at: &Spanned<String>, base: &str) -> String {
         let valid = base.starts_with('/') && !base.contains(['{', '}', '*']) && base.parse::<raw::Path>().is_ok();
         if !valid {
             let message = format!("`{base}` is not a path; expected `from_spec` or a path such as `/v1`");
@@ -263,11 +263,11 @@ pub fn pattern(operation: &Operation) -> Result<PathPattern, String> {
 }
 
 /// The fixed part of the path as the upstream has it.
-fn rewrite(base: &str, path: &str, origin: Origin) -> At<raw::Rewrite> {
+fn rewrite(base: &str, path: &str, origin: Origin) -> Spanned<raw::Rewrite> {
     let fixed = path.find('{').map_or(path, |brace| &path[..brace]);
     let prefix = format!("{base}{}", fixed.trim_end_matches('/'));
     let prefix = if prefix.is_empty() { "/".to_owned() } else { prefix };
-    At::new(raw::Rewrite { prefix: Some(At::new(prefix, origin)), ..raw::Rewrite::default() }, origin)
+    Spanned::new(raw::Rewrite { prefix: Some(Spanned::new(prefix, origin)), ..raw::Rewrite::default() }, origin)
 }
 
 fn extension(operation: &Operation) -> Result<raw::OperationExtension, Vec<String>> {
@@ -277,7 +277,7 @@ fn extension(operation: &Operation) -> Result<raw::OperationExtension, Vec<Strin
     parsed.map_err(|problems| problems.into_iter().map(|problem| format!("`x-weir`: {}", problem.message)).collect())
 }
 
-type Demanded = (Option<At<raw::RouteAuth>>, Option<At<raw::Allow>>);
+type Demanded = (Option<Spanned<raw::RouteAuth>>, Option<Spanned<raw::Allow>>);
 
 /// What an operation's `security` demands. It only ever adds to what the file demands.
 fn security(raw: &raw::Api, operation: &Operation) -> Result<Demanded, String> {
@@ -315,29 +315,29 @@ fn security(raw: &raw::Api, operation: &Operation) -> Result<Demanded, String> {
     }
     let origin = raw.spec.origin;
     let allow = scopes.filter(|scopes| !scopes.is_empty()).map(|scopes| {
-        let scopes = scopes.into_iter().map(|scope| At::new(FieldValue(scope.clone()), origin)).collect();
-        At::new(raw::Allow { scopes, ..raw::Allow::default() }, origin)
+        let scopes = scopes.into_iter().map(|scope| Spanned::new(FieldValue(scope.clone()), origin)).collect();
+        Spanned::new(raw::Allow { scopes, ..raw::Allow::default() }, origin)
     });
-    Ok((Some(At::new(OrNone::Some(OneOrMany(named)), origin)), allow))
+    Ok((Some(Spanned::new(OrNone::Some(OneOrMany(named)), origin)), allow))
 }
 
 /// Takes from routes of descriptions what a route of the file takes already: those come first. A matcher that is left with no method
 /// no longer exists; the result says which.
 pub(super) fn yield_to_file(matchers: &mut [Matcher], own: usize) -> Vec<bool> {
-    use super::ambiguity::Place;
+    use super::ambiguity::MatchedSpace;
     use std::collections::HashMap;
     let (file, described) = matchers.split_at_mut(own);
     #[expect(
         clippy::mutable_key_type,
         reason = "an expression is compared by its text, never by what its search keeps"
     )]
-    let mut taken: HashMap<Place, Vec<&Matcher>> = HashMap::new();
+    let mut taken: HashMap<MatchedSpace, Vec<&Matcher>> = HashMap::new();
     for matcher in file.iter() {
-        taken.entry(Place::of(matcher)).or_default().push(matcher);
+        taken.entry(MatchedSpace::of(matcher)).or_default().push(matcher);
     }
     let mut stays = vec![true; own];
     for matcher in described {
-        let rivals = taken.get(&Place::of(matcher)).map_or(&[][..], Vec::as_slice);
+        let rivals = taken.get(&MatchedSpace::of(matcher)).map_or(&[][..], Vec::as_slice);
         let takes = |method: &Arc<str>| rivals.iter().any(|one| one.methods.is_empty() || one.methods.contains(method));
         matcher.methods.retain(|method| !takes(method));
         stays.push(!matcher.methods.is_empty());

@@ -18,7 +18,7 @@ use super::headers::may_edit;
 use crate::forged::is_same_folded;
 use crate::problem::Origin;
 use crate::raw;
-use crate::raw::shape::{At, Map, OneOrMany, OrNone};
+use crate::raw::shape::{Map, OneOrMany, OrNone, Spanned};
 use crate::{
     ApiKeys, AuthId, AuthMethod, Authenticator, Basic, CredentialPlace, IdentitySource, IssuerKeys, Jwt, KeyStore,
     RedisKeys, RouteAllow, RouteAuth, TokenKeys,
@@ -33,7 +33,7 @@ impl Resolver<'_> {
         file.auth.iter().filter_map(|(name, raw)| self.authenticator(name, raw)).collect()
     }
 
-    fn authenticator(&mut self, name: &At<String>, raw: &raw::Authenticator) -> Option<Authenticator> {
+    fn authenticator(&mut self, name: &Spanned<String>, raw: &raw::Authenticator) -> Option<Authenticator> {
         self.check_name(name);
         let kinds = [
             raw.api_key.is_some(),
@@ -95,7 +95,7 @@ impl Resolver<'_> {
         raw.iter().map(|(name, value)| (name.as_str().into(), source(value))).collect()
     }
 
-    fn api_keys(&mut self, raw: &At<raw::ApiKey>) -> Option<ApiKeys> {
+    fn api_keys(&mut self, raw: &Spanned<raw::ApiKey>) -> Option<ApiKeys> {
         if raw.places.is_empty() {
             self.problem(raw.origin, "`in` needs a place, such as `header:X-API-Key`");
         }
@@ -115,7 +115,7 @@ impl Resolver<'_> {
         Some(ApiKeys { places: raw.places.iter().map(|place| place.0.clone()).collect(), store, pepper })
     }
 
-    fn key_store(&mut self, raw: &At<raw::KeyStore>, pepper: Option<&[u8]>) -> Option<KeyStore> {
+    fn key_store(&mut self, raw: &Spanned<raw::KeyStore>, pepper: Option<&[u8]>) -> Option<KeyStore> {
         let raw::KeyStores { file, env, redis } = &raw.0;
         match (file, env, redis) {
             (Some(file), None, None) => {
@@ -155,7 +155,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn jwt(&mut self, raw: &At<raw::Jwt>) -> Option<Jwt> {
+    fn jwt(&mut self, raw: &Spanned<raw::Jwt>) -> Option<Jwt> {
         if raw.issuer.is_empty() {
             self.problem(raw.issuer.origin, "`issuer` must not be empty");
         }
@@ -211,7 +211,7 @@ impl Resolver<'_> {
         })
     }
 
-    fn algorithms(&mut self, raw: &At<raw::Jwt>) -> Vec<Algorithm> {
+    fn algorithms(&mut self, raw: &Spanned<raw::Jwt>) -> Vec<Algorithm> {
         let is_secret = raw.secret.is_some();
         let mut algorithms = Vec::new();
         for name in &raw.algorithms {
@@ -235,7 +235,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn key_set(&mut self, raw: &At<raw::Jwks>, algorithms: &[Algorithm]) -> Option<TokenKeys> {
+    fn key_set(&mut self, raw: &Spanned<raw::Jwks>, algorithms: &[Algorithm]) -> Option<TokenKeys> {
         let file = match (&raw.file, &raw.url) {
             (Some(file), None) => file.clone(),
             (None, Some(url)) => return self.issuer_keys(raw, url),
@@ -247,7 +247,7 @@ impl Resolver<'_> {
         if raw.roots.is_some() {
             self.problem(raw.origin, "`roots` needs a `url`");
         }
-        let text = self.text_file(&At::new(file.clone(), raw.origin))?;
+        let text = self.text_file(&Spanned::new(file.clone(), raw.origin))?;
         match KeySet::parse(text.as_bytes(), algorithms) {
             Ok(set) => Some(TokenKeys::File(file.into(), Arc::new(set))),
             Err(error) => {
@@ -257,7 +257,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn issuer_keys(&mut self, raw: &At<raw::Jwks>, url: &str) -> Option<TokenKeys> {
+    fn issuer_keys(&mut self, raw: &Spanned<raw::Jwks>, url: &str) -> Option<TokenKeys> {
         let url = (url != "discover").then_some(url);
         if let Some(url) = url {
             self.check(raw.origin, IssuerKeys::check_url(url));
@@ -270,7 +270,7 @@ impl Resolver<'_> {
         }))
     }
 
-    fn basic(&mut self, raw: &At<raw::Basic>) -> Option<Basic> {
+    fn basic(&mut self, raw: &Spanned<raw::Basic>) -> Option<Basic> {
         let text = self.text_file(&raw.file)?;
         match Htpasswd::read(&text) {
             Ok(users) => Some(Basic {
@@ -285,7 +285,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn text_file(&mut self, path: &At<String>) -> Option<String> {
+    fn text_file(&mut self, path: &Spanned<String>) -> Option<String> {
         let read = (self.read_file)(Path::new(&path.value)).map_err(|error| error.to_string());
         match read.and_then(|bytes| String::from_utf8(bytes).map_err(|_| "not valid UTF-8".to_owned())) {
             Ok(text) => Some(text),
@@ -297,7 +297,7 @@ impl Resolver<'_> {
     }
 
     /// What a route demands, its own `auth` in place of that of `defaults`.
-    pub(super) fn route_auth(&mut self, own: Option<&At<raw::RouteAuth>>) -> RouteAuth {
+    pub(super) fn route_auth(&mut self, own: Option<&Spanned<raw::RouteAuth>>) -> RouteAuth {
         let file = self.file;
         let lists = own.map_or(&file.defaults.auth, |own| &own.value);
         let Some(OneOrMany(lists)) = lists.as_option() else {
@@ -310,7 +310,8 @@ impl Resolver<'_> {
         if own.is_some() {
             lists.iter().for_each(|all| self.contradictions(all));
         }
-        let resolve = |this: &mut Self, name: &At<String>| AuthId(this.position(&file.auth, name, "authenticator"));
+        let resolve =
+            |this: &mut Self, name: &Spanned<String>| AuthId(this.position(&file.auth, name, "authenticator"));
         let alternatives: Vec<Vec<AuthId>> =
             lists.iter().map(|all| all.iter().map(|name| resolve(self, name)).collect()).collect();
         let raws = || alternatives.iter().flatten().filter_map(|id| file.auth.iter().nth(id.0)).map(|(_, raw)| raw);
@@ -322,9 +323,10 @@ impl Resolver<'_> {
     }
 
     /// Authenticators that are needed together write fields side by side: one name has one writer.
-    fn contradictions(&mut self, all: &[At<String>]) {
-        let known = |name: &&At<String>| self.file.auth.position(name).map(|position| &self.file.auth.0[position].1);
-        let written: Vec<(&At<String>, Vec<&str>)> =
+    fn contradictions(&mut self, all: &[Spanned<String>]) {
+        let known =
+            |name: &&Spanned<String>| self.file.auth.position(name).map(|position| &self.file.auth.0[position].1);
+        let written: Vec<(&Spanned<String>, Vec<&str>)> =
             all.iter().filter_map(|name| Some((name, known(&name)?.written_fields()))).collect();
         let mut messages = Vec::new();
         for (index, (name, fields)) in written.iter().enumerate() {
@@ -342,7 +344,7 @@ impl Resolver<'_> {
         messages.into_iter().for_each(|(origin, message)| self.problem(origin, message));
     }
 
-    pub(super) fn allow(&mut self, raw: Option<&At<raw::Allow>>, auth: &RouteAuth) -> RouteAllow {
+    pub(super) fn allow(&mut self, raw: Option<&Spanned<raw::Allow>>, auth: &RouteAuth) -> RouteAllow {
         let Some(raw) = raw else {
             return RouteAllow::default();
         };
@@ -357,7 +359,7 @@ impl Resolver<'_> {
                 self.problem(scope.origin, format!("`{}` is not one scope", scope.0));
             }
         }
-        let names = |list: &At<OneOrMany<String>>| list.iter().map(|name| name.as_str().into()).collect();
+        let names = |list: &Spanned<OneOrMany<String>>| list.iter().map(|name| name.as_str().into()).collect();
         let networks = |list: &[raw::text::Network]| list.iter().map(|network| network.0).collect::<Vec<_>>();
         let ips = raw.ips.as_ref().map(|list| networks(list));
         let not_ips = networks(&raw.not_ips);

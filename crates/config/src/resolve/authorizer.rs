@@ -8,7 +8,7 @@ use http::Uri;
 use super::Resolver;
 use super::headers::may_edit;
 use crate::problem::Origin;
-use crate::raw::shape::At;
+use crate::raw::shape::Spanned;
 use crate::raw::target::TargetUrl;
 use crate::raw::text::FieldName;
 use crate::raw::{self, OnAuthorizerFailure};
@@ -16,29 +16,33 @@ use crate::{Authorizer, AuthorizerForm, Proxy, Rewrite, TimeoutOverrides, Upstre
 use message::path;
 
 /// Where a service is: at a URL, or an upstream of the file and a path.
-pub(super) struct Place<'a> {
+pub(super) struct ServiceAddress<'a> {
     pub(super) origin: Origin,
-    pub(super) url: Option<&'a At<String>>,
-    pub(super) upstream: Option<&'a At<String>>,
-    pub(super) path: Option<&'a At<String>>,
+    pub(super) url: Option<&'a Spanned<String>>,
+    pub(super) upstream: Option<&'a Spanned<String>>,
+    pub(super) path: Option<&'a Spanned<String>>,
 }
 
 /// What both kinds of authorizer have.
 struct Common<'a> {
-    url: Option<&'a At<String>>,
-    upstream: Option<&'a At<String>>,
-    path: Option<&'a At<String>>,
-    send: Option<&'a [At<FieldName>]>,
-    copy: &'a [At<FieldName>],
-    copy_to_response: &'a [At<FieldName>],
-    consumer: Option<&'a At<FieldName>>,
-    tier: Option<&'a At<FieldName>>,
+    url: Option<&'a Spanned<String>>,
+    upstream: Option<&'a Spanned<String>>,
+    path: Option<&'a Spanned<String>>,
+    send: Option<&'a [Spanned<FieldName>]>,
+    copy: &'a [Spanned<FieldName>],
+    copy_to_response: &'a [Spanned<FieldName>],
+    consumer: Option<&'a Spanned<FieldName>>,
+    tier: Option<&'a Spanned<FieldName>>,
     timeout: Duration,
     on_failure: OnAuthorizerFailure,
 }
 
 impl Resolver<'_> {
-    pub(super) fn forward_auth(&mut self, name: &At<String>, raw: &At<raw::ForwardAuth>) -> Option<Authorizer> {
+    pub(super) fn forward_auth(
+        &mut self,
+        name: &Spanned<String>,
+        raw: &Spanned<raw::ForwardAuth>,
+    ) -> Option<Authorizer> {
         let common = Common {
             url: raw.url.as_ref(),
             upstream: raw.upstream.as_ref(),
@@ -60,7 +64,7 @@ impl Resolver<'_> {
         Some(authorizer)
     }
 
-    pub(super) fn ext_authz(&mut self, name: &At<String>, raw: &At<raw::ExtAuthz>) -> Option<Authorizer> {
+    pub(super) fn ext_authz(&mut self, name: &Spanned<String>, raw: &Spanned<raw::ExtAuthz>) -> Option<Authorizer> {
         let common = Common {
             url: raw.url.as_ref(),
             upstream: raw.upstream.as_ref(),
@@ -96,7 +100,7 @@ impl Resolver<'_> {
     }
 
     /// Whether the service is called by gRPC.
-    fn is_grpc(&mut self, raw: &At<raw::ExtAuthz>) -> bool {
+    fn is_grpc(&mut self, raw: &Spanned<raw::ExtAuthz>) -> bool {
         if let Some(url) = &raw.url {
             if let Some(mode) = &raw.mode {
                 self.problem(mode.origin, "`mode` belongs to an `upstream`; the scheme of a `url` says it");
@@ -114,16 +118,16 @@ impl Resolver<'_> {
 
     fn authorizer(
         &mut self,
-        name: &At<String>,
+        name: &Spanned<String>,
         origin: Origin,
         raw: &Common<'_>,
         form: AuthorizerForm,
     ) -> Option<Authorizer> {
         // No name of the file has a colon.
         let own = format!("auth:{}", name.value);
-        let place = Place { origin, url: raw.url, upstream: raw.upstream, path: raw.path };
+        let place = ServiceAddress { origin, url: raw.url, upstream: raw.upstream, path: raw.path };
         let (action, path) = self.service((&own, &format!("`{}`", name.value)), &place, form, raw.timeout)?;
-        let lower = |name: &At<FieldName>| -> Arc<str> { name.0.to_ascii_lowercase().into() };
+        let lower = |name: &Spanned<FieldName>| -> Arc<str> { name.0.to_ascii_lowercase().into() };
         let send = match raw.send {
             Some(names) => {
                 for name in names {
@@ -154,7 +158,7 @@ impl Resolver<'_> {
                 self.problem(name.origin, message);
             }
         }
-        let name_of = |name: Option<&At<FieldName>>| name.map(|name| name.0.as_str().into());
+        let name_of = |name: Option<&Spanned<FieldName>>| name.map(|name| name.0.as_str().into());
         Some(Authorizer {
             form,
             action,
@@ -173,7 +177,7 @@ impl Resolver<'_> {
     pub(super) fn service(
         &mut self,
         (own, what): (&str, &str),
-        place: &Place<'_>,
+        place: &ServiceAddress<'_>,
         form: AuthorizerForm,
         timeout: Duration,
     ) -> Option<(Proxy, Arc<str>)> {
@@ -213,7 +217,7 @@ impl Resolver<'_> {
     fn service_upstream(
         &mut self,
         name: &str,
-        url: &At<String>,
+        url: &Spanned<String>,
         form: AuthorizerForm,
     ) -> Option<(UpstreamId, Arc<str>, Arc<str>)> {
         let parsed: Option<Uri> = url.parse().ok();
@@ -242,21 +246,24 @@ impl Resolver<'_> {
         }
         let host = target.authority.as_deref().unwrap_or(authority).into();
         let upstream = raw::Upstream {
-            targets: At::new(raw::Targets::List(vec![At::new(raw::Target::from(target), url.origin)]), url.origin),
+            targets: Spanned::new(
+                raw::Targets::List(vec![Spanned::new(raw::Target::from(target), url.origin)]),
+                url.origin,
+            ),
             protocol: match form {
                 AuthorizerForm::EnvoyGrpc => raw::UpstreamProtocol::Http2,
                 _ => raw::UpstreamProtocol::default(),
             },
             ..raw::Upstream::default()
         };
-        let upstream = self.upstream_named(&At::new(name.to_owned(), url.origin), &upstream);
+        let upstream = self.upstream_named(&Spanned::new(name.to_owned(), url.origin), &upstream);
         let id = UpstreamId(self.file.upstreams.0.len() + self.services.len());
         self.services.push(upstream);
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         Some((id, host, path.into()))
     }
 
-    fn verdict_cache(&mut self, raw: &At<raw::VerdictCache>, send: &[Arc<str>]) -> VerdictCache {
+    fn verdict_cache(&mut self, raw: &Spanned<raw::VerdictCache>, send: &[Arc<str>]) -> VerdictCache {
         let ttl = raw.ttl.0;
         let headers = send.iter().cloned().map(VerdictKey::Header);
         if raw.key.is_empty() {

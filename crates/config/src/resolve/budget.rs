@@ -8,7 +8,7 @@ use llm::money::Price;
 use super::Resolver;
 use super::windows::{Windows, default_algorithm};
 use crate::problem::Origin;
-use crate::raw::shape::At;
+use crate::raw::shape::Spanned;
 use crate::raw::{self, Window};
 use crate::yaml;
 use crate::{
@@ -24,7 +24,7 @@ const LARGEST: u64 = 1 << 50;
 
 impl Resolver<'_> {
     /// Appends the limits of tokens or money that one of the file is.
-    pub(super) fn budget(&mut self, name: &At<String>, raw: &raw::Limit) {
+    pub(super) fn budget(&mut self, name: &Spanned<String>, raw: &raw::Limit) {
         self.check_name(name);
         let plain = self.limit_alone(name, raw);
         let unit = match *raw.unit {
@@ -73,7 +73,7 @@ impl Resolver<'_> {
 
     fn budget_algorithm(
         &mut self,
-        name: &At<String>,
+        name: &Spanned<String>,
         origin: Origin,
         raw: &raw::LimitWindow,
         unit: BudgetUnit,
@@ -129,7 +129,7 @@ impl Resolver<'_> {
     }
 
     /// The limits of tokens and money of a route: those that it names, or those of `defaults` where it serves AI models.
-    pub(super) fn route_budgets(&mut self, own: Option<&[At<String>]>, action: &Action) -> Vec<BudgetId> {
+    pub(super) fn route_budgets(&mut self, own: Option<&[Spanned<String>]>, action: &Action) -> Vec<BudgetId> {
         let file = self.file;
         let names = own.unwrap_or(&file.defaults.limits);
         let mut ids = Vec::new();
@@ -159,7 +159,7 @@ impl Resolver<'_> {
     }
 
     /// Under a limit of money every candidate has a price.
-    fn check_prices(&mut self, limit: &At<String>, ai: &RouteAi) {
+    fn check_prices(&mut self, limit: &Spanned<String>, ai: &RouteAi) {
         let file = self.file;
         if self.prices.is_none() {
             return;

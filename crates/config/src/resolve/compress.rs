@@ -7,7 +7,7 @@ use compress::{Coding, MediaTypes};
 use super::Resolver;
 use crate::raw;
 use crate::raw::CompressAlso;
-use crate::raw::shape::{At, OrNone};
+use crate::raw::shape::{OrNone, Spanned};
 use crate::{Compression, RouteAuth};
 
 impl Resolver<'_> {
@@ -55,7 +55,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn one_compression(&mut self, raw: &At<raw::Compress>) -> Compression {
+    fn one_compression(&mut self, raw: &Spanned<raw::Compress>) -> Compression {
         let raw::CompressMapping { codings, min, types, levels, also } = &raw.0;
         let mut found = Vec::new();
         for name in &codings.value {
@@ -98,6 +98,6 @@ impl Resolver<'_> {
     }
 }
 
-fn has(also: &[At<CompressAlso>], one: CompressAlso) -> bool {
+fn has(also: &[Spanned<CompressAlso>], one: CompressAlso) -> bool {
     also.iter().any(|named| named.value == one)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Resolver;
 use crate::raw;
-use crate::raw::shape::{At, OrNone};
+use crate::raw::shape::{OrNone, Spanned};
 use crate::raw::target::check_path;
 use crate::{ErrorPage, ErrorPages, PageSource, Proxy, Rewrite, TimeoutOverrides, UpstreamId};
 
@@ -46,7 +46,7 @@ impl Resolver<'_> {
         Arc::new(ErrorPages(pages))
     }
 
-    fn error_page(&mut self, key: &At<String>, raw: &At<raw::ErrorPage>) -> Option<ErrorPage> {
+    fn error_page(&mut self, key: &Spanned<String>, raw: &Spanned<raw::ErrorPage>) -> Option<ErrorPage> {
         let Some((first, last)) = statuses(key) else {
             let message = format!("`{}` is not an error; write a status from 400 to 599, `4xx` or `5xx`", key.value);
             self.problem(key.origin, message);
@@ -67,7 +67,7 @@ impl Resolver<'_> {
         Some(ErrorPage { first, last, of_upstream: raw.of == raw::ErrorsOf::Upstream, source })
     }
 
-    fn page_file(&mut self, file: &At<String>) -> Option<PageSource> {
+    fn page_file(&mut self, file: &Spanned<String>) -> Option<PageSource> {
         let path = self.folder.join(file.as_str());
         let content_type = match path.extension().and_then(|end| end.to_str()) {
             Some("html" | "htm") => "text/html; charset=utf-8",

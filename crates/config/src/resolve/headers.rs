@@ -7,7 +7,7 @@ use h1::Known;
 use super::Resolver;
 use crate::problem::Origin;
 use crate::raw;
-use crate::raw::shape::{At, Map};
+use crate::raw::shape::{Map, Spanned};
 use crate::raw::text::{FieldName, FieldValue};
 use crate::{Edits, HeaderEdits, Part, Template, Variable, parts};
 
@@ -59,7 +59,7 @@ fn may_set(name: &str) -> Result<(), String> {
 impl Resolver<'_> {
     pub(super) fn header_edits(&mut self, raw: &raw::HeaderEdits) -> HeaderEdits {
         let request_id = self.file.request_id.0.to_ascii_lowercase();
-        let used = |name: &At<FieldName>| name.0.eq_ignore_ascii_case(&request_id);
+        let used = |name: &Spanned<FieldName>| name.0.eq_ignore_ascii_case(&request_id);
         let names = raw.request.remove.iter().filter(|&name| used(name)).map(|name| name.origin);
         let keys = raw.request.set.iter().chain(raw.request.add.iter());
         let keys = keys.filter(|(name, _)| name.eq_ignore_ascii_case(&request_id));
@@ -104,7 +104,7 @@ impl Resolver<'_> {
         let removed = raw.remove.iter().map(|name| name.0.to_ascii_lowercase().into());
         let edits = Edits { set, add, remove: removed.chain(replaced).collect(), templates };
         for (name, _) in raw.set.iter() {
-            let same = |other: &&At<String>| other.eq_ignore_ascii_case(name);
+            let same = |other: &&Spanned<String>| other.eq_ignore_ascii_case(name);
             let removed = raw.remove.iter().any(|removed| removed.0.eq_ignore_ascii_case(name));
             if raw.add.iter().any(|(added, _)| same(&added)) || removed {
                 let message = format!("`{}` is set, and added or removed too; one of them", name.value);

@@ -8,7 +8,7 @@ use llm::balance::{Engine, Settings};
 use super::Resolver;
 use crate::raw;
 use crate::raw::InferenceEngine;
-use crate::raw::shape::At;
+use crate::raw::shape::Spanned;
 use crate::raw::target::check_path;
 use crate::{EngineNames, Inference};
 
@@ -55,7 +55,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn metric_name(&mut self, name: Option<At<String>>) -> Option<Arc<str>> {
+    fn metric_name(&mut self, name: Option<Spanned<String>>) -> Option<Arc<str>> {
         let name = name?;
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':');
         if name.is_empty() || name.starts_with(|first: char| first.is_ascii_digit()) || !name.bytes().all(is_name) {

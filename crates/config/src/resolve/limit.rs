@@ -9,7 +9,7 @@ use super::windows::{Windows, default_algorithm};
 use crate::problem::Origin;
 use crate::raw;
 use crate::raw::Window;
-use crate::raw::shape::{At, OneOrMany, OrNone};
+use crate::raw::shape::{OneOrMany, OrNone, Spanned};
 use crate::raw::target::LimitKeyText;
 use crate::raw::units::{Rate, Time};
 use crate::{
@@ -54,7 +54,7 @@ impl Resolver<'_> {
     }
 
     /// What a client may do wrong, such as failed logins: as many at once as the rate has in its time.
-    pub(super) fn events(&mut self, rate: &OrNone<At<Rate>>) -> Option<LimitAlgorithm> {
+    pub(super) fn events(&mut self, rate: &OrNone<Spanned<Rate>>) -> Option<LimitAlgorithm> {
         let rate = rate.as_option()?;
         let algorithm = LimitAlgorithm::TokenBucket {
             rate_per_second: rate.per_second(),
@@ -72,7 +72,7 @@ impl Resolver<'_> {
     }
 
     /// Appends the limits that one of the file is.
-    fn limit(&mut self, name: &At<String>, raw: &raw::Limit, all: &mut Vec<Limit>) {
+    fn limit(&mut self, name: &Spanned<String>, raw: &raw::Limit, all: &mut Vec<Limit>) {
         self.check_name(name);
         let plain = self.limit_alone(name, raw);
         if let Some(timezone) = raw.timezone {
@@ -101,8 +101,8 @@ impl Resolver<'_> {
     /// Appends a limit for each of these windows.
     fn windows(
         &mut self,
-        name: &At<String>,
-        windows: &[At<raw::LimitWindow>],
+        name: &Spanned<String>,
+        windows: &[Spanned<raw::LimitWindow>],
         plain: &Limit,
         tiers: &LimitTiers,
         all: &mut Vec<Limit>,
@@ -150,7 +150,7 @@ impl Resolver<'_> {
     }
 
     /// A limit without its numbers.
-    pub(super) fn limit_alone(&mut self, name: &At<String>, raw: &raw::Limit) -> Limit {
+    pub(super) fn limit_alone(&mut self, name: &Spanned<String>, raw: &raw::Limit) -> Limit {
         let key = self.key_parts(name.origin, &format!("the limit `{}`", name.value), &raw.key);
         let store = match *raw.store {
             raw::LimitStore::Memory => LimitStore::Memory,
@@ -201,7 +201,7 @@ impl Resolver<'_> {
     /// The algorithm of a limit or of one of its windows, which stands at `origin`.
     fn algorithm(
         &mut self,
-        name: &At<String>,
+        name: &Spanned<String>,
         origin: Origin,
         raw: &raw::LimitWindow,
         default: raw::Algorithm,
@@ -247,7 +247,7 @@ impl Resolver<'_> {
     }
 
     /// A number of things that cannot be divided.
-    pub(super) fn whole(&mut self, amount: &At<raw::Amount>) -> u64 {
+    pub(super) fn whole(&mut self, amount: &Spanned<raw::Amount>) -> u64 {
         amount.whole().unwrap_or_else(|| {
             self.problem(amount.origin, format!("`{}` is not a whole number; only money has fractions", amount.value));
             0
@@ -255,7 +255,7 @@ impl Resolver<'_> {
     }
 
     /// A status that says no.
-    fn error_status(&mut self, status: &At<u16>) -> u16 {
+    fn error_status(&mut self, status: &Spanned<u16>) -> u16 {
         if !(400..600).contains(&status.value) {
             self.problem(status.origin, "a refusal has a status from 400 to 599");
         }

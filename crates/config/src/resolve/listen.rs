@@ -12,7 +12,7 @@ use tls::{Alpn, CertificateError};
 use super::Resolver;
 use super::tls::version;
 use crate::raw::TrustedProxy;
-use crate::raw::shape::{At, OrNone};
+use crate::raw::shape::{OrNone, Spanned};
 use crate::{Bind, Listen, ListenerTls, SOCKET_MODE, Serves, TrustedProxies, raw};
 
 /// Most tickets of one handshake: more than any client uses at once.
@@ -47,7 +47,7 @@ impl Resolver<'_> {
         // Clients of a Unix socket are proxies of this machine: no URL leads there.
         let has_tls =
             file.listen.iter().any(|listener| listener.tls.is_some() && !matches!(listener.bind.0, Bind::Unix(_)));
-        let mut resolve = |listener: &At<raw::Listen>| {
+        let mut resolve = |listener: &Spanned<raw::Listen>| {
             let serves = match (&listener.tls, &listener.redirect) {
                 (Some(tls), None) => self.listener_tls(tls).map_or(Serves::Http, |tls| Serves::Https(Arc::new(tls))),
                 (Some(_), Some(redirect)) => {
@@ -95,7 +95,7 @@ impl Resolver<'_> {
                 self.problem(mode.origin, message);
             }
             (Bind::Unix(path), _) => {
-                let is_takeover = |other: &At<String>| **path == *Path::new(&other.value);
+                let is_takeover = |other: &Spanned<String>| **path == *Path::new(&other.value);
                 if self.file.takeover.as_option().is_some_and(is_takeover) {
                     self.problem(listener.bind.origin, "`takeover` has this path; a listener needs one of its own");
                 }
@@ -146,14 +146,14 @@ impl Resolver<'_> {
         Some(accepts)
     }
 
-    fn listener_tls(&mut self, tls: &At<raw::ListenerTls>) -> Option<ListenerTls> {
+    fn listener_tls(&mut self, tls: &Spanned<raw::ListenerTls>) -> Option<ListenerTls> {
         if tls.certificates.is_empty() {
             let message = "`certificates` is an empty list; name at least one, with `cert` and `key`";
             self.problem(tls.certificates.origin, message);
             return None;
         }
         let problems = self.problems.len();
-        let mut policies: Vec<(&OrNone<At<raw::ClientAuth>>, raw::TlsVersion)> = Vec::new();
+        let mut policies: Vec<(&OrNone<Spanned<raw::ClientAuth>>, raw::TlsVersion)> = Vec::new();
         let mut entries = Vec::new();
         for one in tls.certificates.iter() {
             let policy =
@@ -163,7 +163,7 @@ impl Resolver<'_> {
                 policies.len() - 1
             });
             let files = raw::CertificateFiles { cert: one.cert.clone(), key: one.key.clone() };
-            if let Some(certificate) = self.certificate(&At::new(files, one.origin)) {
+            if let Some(certificate) = self.certificate(&Spanned::new(files, one.origin)) {
                 let names = one.hosts.iter().map(|host| host.value.clone()).collect();
                 entries.push(Entry { certificate, names, is_default: one.default, policy: position });
             }
@@ -204,7 +204,7 @@ impl Resolver<'_> {
         Some(ListenerTls::new(options))
     }
 
-    fn client_auth(&mut self, auth: &At<raw::ClientAuth>) -> Option<server::ClientAuth> {
+    fn client_auth(&mut self, auth: &Spanned<raw::ClientAuth>) -> Option<server::ClientAuth> {
         let authorities = self.authorities(&auth.ca, auth.ca.origin);
         let revocations = match &auth.crl {
             None => Vec::new(),

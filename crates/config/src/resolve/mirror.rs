@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Resolver;
 use crate::raw;
-use crate::raw::shape::At;
+use crate::raw::shape::Spanned;
 use crate::{Action, HeaderEdits, InjectedFault, Mirror};
 
 /// Marks copies, so that whoever gets one can tell.
@@ -13,7 +13,7 @@ const MARK: &str = "X-Weir-Mirror";
 impl Resolver<'_> {
     pub(super) fn mirror(
         &mut self,
-        raw: &At<raw::Mirror>,
+        raw: &Spanned<raw::Mirror>,
         action: &Action,
         edits: &HeaderEdits,
         route: &str,
@@ -48,7 +48,7 @@ impl Resolver<'_> {
         }))
     }
 
-    pub(super) fn fault(&mut self, raw: &At<raw::InjectedFault>) -> InjectedFault {
+    pub(super) fn fault(&mut self, raw: &Spanned<raw::InjectedFault>) -> InjectedFault {
         if !self.file.server.faults {
             let message = "`fault` breaks requests on purpose; write `server: {faults: true}` if that is meant here";
             self.problem(raw.origin, message);

@@ -29,7 +29,7 @@ mod upstream;
 mod windows;
 
 use super::problem::{Origin, Problem};
-use super::raw::shape::{At, Map, OrNone};
+use super::raw::shape::{Map, OrNone, Spanned};
 use super::raw::units::Time;
 use super::raw::{self, text};
 use super::yaml::Environment;
@@ -170,16 +170,16 @@ impl Resolver<'_> {
     }
 
     /// Notes a name that cannot be one.
-    fn check_name(&mut self, name: &At<String>) {
+    fn check_name(&mut self, name: &Spanned<String>) {
         self.check(name.origin, text::check_name(name));
     }
 
-    fn upstream_id(&mut self, name: &At<String>) -> UpstreamId {
+    fn upstream_id(&mut self, name: &Spanned<String>) -> UpstreamId {
         let file = self.file;
         UpstreamId(self.position(&file.upstreams, name, "upstream"))
     }
 
-    fn limit_ids(&mut self, names: &[At<String>]) -> Vec<LimitId> {
+    fn limit_ids(&mut self, names: &[Spanned<String>]) -> Vec<LimitId> {
         let file = self.file;
         let mut ids: Vec<LimitId> = Vec::with_capacity(names.len());
         for name in names {
@@ -192,13 +192,13 @@ impl Resolver<'_> {
         ids
     }
 
-    fn cache_id(&mut self, name: &OrNone<At<String>>) -> Option<CacheId> {
+    fn cache_id(&mut self, name: &OrNone<Spanned<String>>) -> Option<CacheId> {
         let file = self.file;
         name.as_option().map(|name| CacheId(self.position(&file.caches, name, "cache")))
     }
 
     /// Index of the entry that a name stands for.
-    fn position<T>(&mut self, map: &Map<T>, name: &At<String>, what: &str) -> usize {
+    fn position<T>(&mut self, map: &Map<T>, name: &Spanned<String>, what: &str) -> usize {
         if let Some(position) = map.position(name) {
             return position;
         }

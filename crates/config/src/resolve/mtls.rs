@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::Resolver;
 use crate::raw;
-use crate::raw::shape::At;
+use crate::raw::shape::Spanned;
 use crate::{CertificateField, Mtls};
 
 impl Resolver<'_> {
-    pub(super) fn mtls(&mut self, name: &At<String>, raw: &At<raw::Mtls>) -> Mtls {
+    pub(super) fn mtls(&mut self, name: &Spanned<String>, raw: &Spanned<raw::Mtls>) -> Mtls {
         if raw.identity.is_empty() {
             self.problem(raw.origin, "`identity` needs a name, such as `uri`");
         }
@@ -29,7 +29,7 @@ impl Resolver<'_> {
     }
 
     /// Listeners may trust several authorities, each for hosts of its own. One of them must not make names for the other's hosts.
-    fn accepted_authorities(&mut self, name: &At<String>, raw: &At<raw::Mtls>) -> Vec<Arc<str>> {
+    fn accepted_authorities(&mut self, name: &Spanned<String>, raw: &Spanned<raw::Mtls>) -> Vec<Arc<str>> {
         let known = self.client_authorities();
         let listed = known.iter().map(|ca| format!("`{ca}`")).collect::<Vec<_>>().join(" and ");
         match (&raw.ca, &known[..]) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Resolver, time};
 use crate::raw;
-use crate::raw::shape::{At, OrNone};
+use crate::raw::shape::{OrNone, Spanned};
 use crate::{Cache, CacheHeaders, CacheMode, CacheQuery, CacheStore, CallCache};
 
 impl Resolver<'_> {
@@ -13,7 +13,7 @@ impl Resolver<'_> {
         file.caches.iter().map(|(name, cache)| self.cache(name, cache)).collect()
     }
 
-    fn cache(&mut self, name: &At<String>, raw: &raw::Cache) -> Cache {
+    fn cache(&mut self, name: &Spanned<String>, raw: &raw::Cache) -> Cache {
         self.check_name(name);
         let mode = match raw.mode {
             raw::CacheMode::Ttl => {
@@ -98,7 +98,7 @@ impl Resolver<'_> {
 
 impl Resolver<'_> {
     /// What only `mode: llm` has.
-    fn call_cache(&mut self, name: &At<String>, raw: &raw::Cache) -> CacheMode {
+    fn call_cache(&mut self, name: &Spanned<String>, raw: &raw::Cache) -> CacheMode {
         if let Some(default_ttl) = &raw.default_ttl {
             self.problem(default_ttl.origin, "`default_ttl` needs `mode: http`; use `ttl` here");
         }

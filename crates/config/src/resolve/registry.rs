@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Resolver;
 use crate::problem::Origin;
-use crate::raw::shape::At;
+use crate::raw::shape::Spanned;
 use crate::raw::target::{TargetUrl, parse_base_path};
 use crate::raw::{TargetScheme, TargetSource};
 use crate::{ConsulService, Registry, Target, TargetAddress, TlsPolicy};
@@ -19,7 +19,7 @@ const MAX_NAME: usize = 128;
 impl Resolver<'_> {
     /// Notes what is wrong with the keys of a source, taken together.
     pub(super) fn check_source(&mut self, source: &TargetSource, origin: Origin) {
-        fn place<T>(value: &Option<At<T>>) -> Option<Origin> {
+        fn place<T>(value: &Option<Spanned<T>>) -> Option<Origin> {
             value.as_ref().map(|value| value.origin)
         }
         let kinds = [
@@ -80,7 +80,7 @@ impl Resolver<'_> {
         })
     }
 
-    fn consul(&mut self, name: &At<String>, source: &TargetSource) -> ConsulService {
+    fn consul(&mut self, name: &Spanned<String>, source: &TargetSource) -> ConsulService {
         let is_name = (1..=MAX_NAME).contains(&name.len())
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
             // A path would lose it.
@@ -98,7 +98,7 @@ impl Resolver<'_> {
             }
         }
         let address = source.address.as_ref().map_or_else(|| AGENT.into(), |address| self.agent(address));
-        let shared = |value: &Option<At<String>>| value.as_ref().map(|value| value.as_str().into());
+        let shared = |value: &Option<Spanned<String>>| value.as_ref().map(|value| value.as_str().into());
         ConsulService {
             name: name.as_str().into(),
             address,
@@ -110,7 +110,7 @@ impl Resolver<'_> {
     }
 
     /// `http://HOST:PORT` of an agent.
-    fn agent(&mut self, address: &At<String>) -> Arc<str> {
+    fn agent(&mut self, address: &Spanned<String>) -> Arc<str> {
         // Not shown: there may be a password in it.
         let wrong = "`address` is not the URL of an agent of Consul; write `http://HOST:PORT` or `https://HOST:PORT`, without a path";
         let parsed = address.parse::<TargetUrl>().ok().filter(|url| {

@@ -8,7 +8,7 @@ use super::{Resolver, time};
 use crate::MAX_METHODS;
 use crate::problem::{Origin, Problem};
 use crate::raw;
-use crate::raw::shape::{At, OrNone};
+use crate::raw::shape::{OrNone, Spanned};
 use crate::raw::target::{check_path, parse_authority};
 use crate::{
     Action, Builtin, CacheId, Compression, Condition, Cors, ErrorPages, HeaderEdits, HostPattern, LimitId, Matcher,
@@ -35,7 +35,7 @@ const CORS_FIELDS: [&str; 5] = [
 /// A route of the file, or of a description.
 #[derive(Clone, Copy)]
 pub(super) struct Planned<'r> {
-    pub(super) raw: &'r At<raw::Route>,
+    pub(super) raw: &'r Spanned<raw::Route>,
     pub(super) described: Option<&'r Described>,
 }
 
@@ -185,7 +185,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn matcher(&mut self, raw: &At<raw::Route>) -> Matcher {
+    fn matcher(&mut self, raw: &Spanned<raw::Route>) -> Matcher {
         let raw = &raw.matcher;
         let mut methods: Vec<Arc<str>> = Vec::new();
         for method in &raw.methods {
@@ -235,7 +235,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn action(&mut self, raw: &At<raw::Route>, matcher: &Matcher, name: &str) -> Action {
+    fn action(&mut self, raw: &Spanned<raw::Route>, matcher: &Matcher, name: &str) -> Action {
         let given = [
             ("upstream", raw.upstream.as_ref().map(|at| at.origin)),
             ("split", raw.split.as_ref().map(|at| at.origin)),
@@ -315,7 +315,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn split(&mut self, raw: &At<raw::Split>) -> Split {
+    fn split(&mut self, raw: &Spanned<raw::Split>) -> Split {
         let mut members = Vec::new();
         for (name, weight) in raw.upstreams.iter() {
             if *weight > MAX_WEIGHT {
@@ -329,7 +329,7 @@ impl Resolver<'_> {
         Split { members, by: raw.by.as_ref().map(|by| by.0.clone()) }
     }
 
-    fn rewrite(&mut self, raw: &At<raw::Rewrite>) -> (Rewrite, Option<Arc<str>>) {
+    fn rewrite(&mut self, raw: &Spanned<raw::Rewrite>) -> (Rewrite, Option<Arc<str>>) {
         let host = raw.host.as_ref().map(|host| {
             // The port is that of the scheme which nobody writes.
             if let Err(message) = parse_authority(host, 80) {
@@ -346,7 +346,7 @@ impl Resolver<'_> {
     }
 
     /// What a path becomes: all of it `path`, or its fixed part `prefix`; `both` says what is wrong with both.
-    fn new_path(&mut self, path: Option<&At<String>>, prefix: Option<&At<String>>, both: &str) -> Rewrite {
+    fn new_path(&mut self, path: Option<&Spanned<String>>, prefix: Option<&Spanned<String>>, both: &str) -> Rewrite {
         match (path, prefix) {
             (None, None) => Rewrite::None,
             (Some(path), None) => {
@@ -364,7 +364,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn redirect(&mut self, raw: &At<raw::Redirect>, matcher: &Matcher) -> Redirect {
+    fn redirect(&mut self, raw: &Spanned<raw::Redirect>, matcher: &Matcher) -> Redirect {
         if !REDIRECT_STATUSES.contains(&raw.status) {
             let message = "a redirect has the status 301, 302, 303, 307 or 308";
             self.problem(raw.status.origin, message);
@@ -407,7 +407,7 @@ impl Resolver<'_> {
     }
 
     /// What a redirect changes of the request's URL, if it says anything of that.
-    fn redirect_parts(&mut self, raw: &At<raw::Redirect>, matcher: &Matcher) -> Option<Arc<RedirectParts>> {
+    fn redirect_parts(&mut self, raw: &Spanned<raw::Redirect>, matcher: &Matcher) -> Option<Arc<RedirectParts>> {
         if let Some(scheme) = raw.scheme.as_ref().filter(|scheme| !matches!(scheme.as_str(), "http" | "https")) {
             self.problem(scheme.origin, "a scheme is `http` or `https`");
         }
@@ -426,13 +426,13 @@ impl Resolver<'_> {
         let path = self.new_path(raw.path.as_ref(), raw.prefix.as_ref(), both);
         let (scheme, host) = (&raw.scheme, &raw.host);
         let says = scheme.is_some() || host.is_some() || raw.port.is_some() || path != Rewrite::None;
-        let text = |at: &At<String>| at.as_str().into();
+        let text = |at: &Spanned<String>| at.as_str().into();
         let parts =
             RedirectParts { scheme: scheme.as_ref().map(text), host: host.as_ref().map(text), port: raw.port, path };
         says.then(|| Arc::new(parts))
     }
 
-    fn respond(&mut self, raw: &At<raw::Respond>) -> Action {
+    fn respond(&mut self, raw: &Spanned<raw::Respond>) -> Action {
         if let Some(builtin) = raw.builtin {
             if raw.status.is_some() || raw.content_type.is_some() || raw.body.is_some() {
                 self.problem(raw.origin, "`builtin` takes no other key");
@@ -477,7 +477,7 @@ impl Resolver<'_> {
         edits
     }
 
-    fn cors(&mut self, raw: &At<raw::Cors>, matcher: &Matcher) -> Cors {
+    fn cors(&mut self, raw: &Spanned<raw::Cors>, matcher: &Matcher) -> Cors {
         if raw.origins.is_empty() {
             self.problem(raw.origin, "`cors` needs `origins`; without one it allows nobody");
         }

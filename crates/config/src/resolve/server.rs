@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Resolver, headers, time};
-use crate::raw::shape::{At, OrNone};
+use crate::raw::shape::{OrNone, Spanned};
 use crate::raw::units::{Size, Time};
 use crate::raw::{self, Ambiguous, EncodedSlash, PathPolicy, RepeatedSlash, SOCKET_PATH_BYTES, is_socket_path};
 use crate::redis_address::Address;
@@ -261,8 +261,8 @@ impl Resolver<'_> {
     /// How long connections are used.
     pub(super) fn connection_use(
         &mut self,
-        max_requests: &OrNone<At<u32>>,
-        max_age: &OrNone<At<Time>>,
+        max_requests: &OrNone<Spanned<u32>>,
+        max_age: &OrNone<Spanned<Time>>,
     ) -> ConnectionUse {
         if let Some(zero) = max_requests.as_option().filter(|number| number.value == 0) {
             self.problem(zero.origin, "0 requests would serve nobody; `none` sets no bound");
@@ -278,7 +278,7 @@ impl Resolver<'_> {
 
     /// Options of TCP connections.
     pub(super) fn tcp(&mut self, tcp: &raw::Tcp) -> TcpOptions {
-        let mut option = |time: &OrNone<At<Time>>, key: &str, range: std::ops::RangeInclusive<u64>| {
+        let mut option = |time: &OrNone<Spanned<Time>>, key: &str, range: std::ops::RangeInclusive<u64>| {
             let time = time.as_option()?;
             if !range.contains(&time.0.as_secs()) {
                 let message = format!("`{key}` is from `{}s` to `{}s`", range.start(), range.end());
@@ -293,12 +293,12 @@ impl Resolver<'_> {
     }
 
     /// A window of HTTP/2.
-    pub(super) fn window(&mut self, size: &At<Size>, key: &str) -> u32 {
+    pub(super) fn window(&mut self, size: &Spanned<Size>, key: &str) -> u32 {
         u32::try_from(self.bytes(size, key, &WINDOW)).unwrap_or(u32::MAX / 2)
     }
 
     /// A size that is held in memory.
-    fn bytes(&mut self, size: &At<Size>, key: &str, range: &std::ops::RangeInclusive<u64>) -> usize {
+    fn bytes(&mut self, size: &Spanned<Size>, key: &str, range: &std::ops::RangeInclusive<u64>) -> usize {
         if !range.contains(&size.0) {
             let (least, most) = (Size(*range.start()), Size(*range.end()));
             self.problem(size.origin, format!("`{key}` is from {least} to {most}"));

@@ -7,7 +7,7 @@ use llm::balance::MAX_REPLICAS;
 
 use crate::problem::Problem;
 use crate::raw;
-use crate::raw::shape::At;
+use crate::raw::shape::Spanned;
 use crate::{MAX_TARGETS, Target, TargetAddress, TlsPolicy};
 
 /// What an upstream says of all of its targets.
@@ -24,9 +24,10 @@ pub(crate) struct Rules<'u> {
 ///
 /// # Errors
 /// Everything that is wrong with the list.
-pub(crate) fn resolve_targets(list: &[At<raw::Target>], rules: &Rules<'_>) -> Result<Vec<Target>, Vec<Problem>> {
+pub(crate) fn resolve_targets(list: &[Spanned<raw::Target>], rules: &Rules<'_>) -> Result<Vec<Target>, Vec<Problem>> {
     let mut problems = Vec::new();
-    let mut problem = |target: &At<raw::Target>, message: String| problems.push(Problem::new(target.origin, message));
+    let mut problem =
+        |target: &Spanned<raw::Target>, message: String| problems.push(Problem::new(target.origin, message));
     if let Some(beyond) = list.get(MAX_TARGETS) {
         problem(beyond, format!("an upstream has at most {MAX_TARGETS} targets, and here are {}", list.len()));
         return Err(problems);

@@ -5,7 +5,7 @@ use http::header::{HeaderName, HeaderValue};
 
 use super::Resolver;
 use crate::raw::TraceParent;
-use crate::raw::shape::{At, Map};
+use crate::raw::shape::{Map, Spanned};
 use crate::raw::text::FieldValue;
 use crate::raw::units::Time;
 use crate::{Collector, PushedMetrics, Telemetry, Traces, raw};
@@ -27,7 +27,7 @@ impl Resolver<'_> {
         Telemetry { resource, traces, metrics: raw.metrics.as_option().map(|metrics| self.pushed_metrics(metrics)) }
     }
 
-    fn pushed_metrics(&mut self, raw: &At<raw::PushedMetrics>) -> PushedMetrics {
+    fn pushed_metrics(&mut self, raw: &Spanned<raw::PushedMetrics>) -> PushedMetrics {
         if raw.every.0.is_zero() {
             self.problem(raw.origin, "`every` is longer than 0");
         }
@@ -37,7 +37,7 @@ impl Resolver<'_> {
 
     fn collector(
         &mut self,
-        endpoint: &At<String>,
+        endpoint: &Spanned<String>,
         timeout: Time,
         headers: &Map<FieldValue>,
         signal: &str,
@@ -53,7 +53,7 @@ impl Resolver<'_> {
         Collector { endpoint: endpoint.value.clone(), timeout: timeout.0, headers }
     }
 
-    fn traces(&mut self, raw: &At<raw::Traces>) -> Traces {
+    fn traces(&mut self, raw: &Spanned<raw::Traces>) -> Traces {
         let collector = self.collector(&raw.endpoint, raw.timeout, &raw.headers, "traces");
         for (number, name) in [(&raw.queue, "queue"), (&raw.batch, "batch")] {
             if !QUEUE.contains(&number.value) {

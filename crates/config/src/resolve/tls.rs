@@ -11,7 +11,7 @@ use super::Resolver;
 use crate::TlsPolicy;
 use crate::problem::Origin;
 use crate::raw;
-use crate::raw::shape::At;
+use crate::raw::shape::Spanned;
 
 impl Resolver<'_> {
     /// The policy of an upstream that has targets over TLS.
@@ -27,7 +27,7 @@ impl Resolver<'_> {
             }
             return None;
         };
-        let default = At::from(raw::UpstreamTls::default());
+        let default = Spanned::from(raw::UpstreamTls::default());
         let raw = upstream.tls.as_ref().unwrap_or(&default);
         if !raw.verify.value && !raw.insecure {
             let message = "without `verify` anyone on the way to the target can read and change what is sent; \
@@ -73,7 +73,7 @@ impl Resolver<'_> {
     }
 
     /// A certificate that belongs to its key.
-    pub(super) fn certificate(&mut self, files: &At<raw::CertificateFiles>) -> Option<Certificate> {
+    pub(super) fn certificate(&mut self, files: &Spanned<raw::CertificateFiles>) -> Option<Certificate> {
         let (cert, key) = (Path::new(&files.cert), Path::new(&files.key));
         let pems = self.read(cert).and_then(|cert_pem| Ok((cert_pem, self.read(key)?)));
         match pems.and_then(|(cert_pem, key_pem)| Certificate::from_pem((&cert_pem, cert), (&key_pem, key))) {

@@ -7,7 +7,7 @@ use super::targets::{Rules, resolve_targets};
 use super::{Resolver, time};
 use crate::problem::Origin;
 use crate::raw;
-use crate::raw::shape::At;
+use crate::raw::shape::Spanned;
 use crate::target_file::TargetFile;
 use crate::{
     Affinity, Balance, Breaker, ConnectionUse, Eject, FairQueue, GrpcStatuses, Health, LimitKey, Queue, Retry, RetryOn,
@@ -28,12 +28,12 @@ impl Resolver<'_> {
         upstreams
     }
 
-    fn upstream(&mut self, name: &At<String>, raw: &raw::Upstream) -> Upstream {
+    fn upstream(&mut self, name: &Spanned<String>, raw: &raw::Upstream) -> Upstream {
         self.check_name(name);
         self.upstream_named(name, raw)
     }
 
-    pub(super) fn upstream_named(&mut self, name: &At<String>, raw: &raw::Upstream) -> Upstream {
+    pub(super) fn upstream_named(&mut self, name: &Spanned<String>, raw: &raw::Upstream) -> Upstream {
         if raw.targets.listed().is_empty() && raw.targets.source().is_none() && !self.is_managed() {
             let message = format!("the upstream `{}` needs at least one target", name.value);
             self.problem(raw.targets.origin, message);
@@ -171,7 +171,12 @@ impl Resolver<'_> {
         }
     }
 
-    fn health(&mut self, health: &At<raw::Health>, protocol: UpstreamProtocol, upstream: &raw::Upstream) -> Health {
+    fn health(
+        &mut self,
+        health: &Spanned<raw::Health>,
+        protocol: UpstreamProtocol,
+        upstream: &raw::Upstream,
+    ) -> Health {
         if let Some(grpc) = health.grpc.as_ref().filter(|_| protocol != UpstreamProtocol::Http2) {
             self.problem(grpc.origin, "`grpc` needs `protocol: http2` of the upstream");
         }
@@ -194,7 +199,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn retry(&mut self, name: &At<String>, retry: Option<&raw::Retry>, protocol: UpstreamProtocol) -> Retry {
+    fn retry(&mut self, name: &Spanned<String>, retry: Option<&raw::Retry>, protocol: UpstreamProtocol) -> Retry {
         let Some(retry) = retry else {
             return Retry { extra_attempts: 0, budget: 0.0, on: RetryOn::default() };
         };
@@ -226,7 +231,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn queue(&mut self, queue: &At<raw::Queue>) -> Queue {
+    fn queue(&mut self, queue: &Spanned<raw::Queue>) -> Queue {
         if *queue.size == 0 {
             self.problem(queue.size.origin, "a queue of 0 has no room; `queue: none` switches it off");
         }

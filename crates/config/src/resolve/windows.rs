@@ -6,13 +6,13 @@ use super::Resolver;
 use crate::LimitTiers;
 use crate::problem::Origin;
 use crate::raw;
-use crate::raw::shape::At;
+use crate::raw::shape::Spanned;
 
 pub(super) enum Windows<'a> {
     /// The one that the keys of the limit itself describe.
     Single(raw::LimitWindow),
     /// Those of `windows`, and those of each tier.
-    Several(Vec<(LimitTiers, &'a [At<raw::LimitWindow>])>),
+    Several(Vec<(LimitTiers, &'a [Spanned<raw::LimitWindow>])>),
 }
 
 impl Resolver<'_> {
@@ -48,7 +48,7 @@ impl Resolver<'_> {
     /// Reports keys of a window that its algorithm does not use, and those that it needs and that are absent.
     pub(super) fn check_window_keys(
         &mut self,
-        name: &At<String>,
+        name: &Spanned<String>,
         origin: Origin,
         raw: &raw::LimitWindow,
         uses: &[&str],
@@ -71,7 +71,7 @@ impl Resolver<'_> {
     /// The name of a window in metrics and header fields; `is_taken`: another window of the same tier has it.
     pub(super) fn window_name(
         &mut self,
-        limit: &At<String>,
+        limit: &Spanned<String>,
         origin: Origin,
         suffix: &str,
         is_taken: impl FnOnce(&str) -> bool,

@@ -239,7 +239,7 @@ impl<'t> SeqAccess<'t> for Single<'t> {
     }
 }
 
-/// Line, column and value, for `At`.
+/// Line, column and value, for `Spanned`.
 struct Located<V> {
     place: (u32, u32),
     value: V,

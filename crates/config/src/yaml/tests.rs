@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde::Deserialize;
 
 use super::*;
-use crate::raw::shape::{At, Map, OneOrMany, OrNone};
+use crate::raw::shape::{Map, OneOrMany, OrNone, Spanned};
 
 fn environment(name: &str) -> Option<String> {
     let value = match name {
@@ -43,7 +43,7 @@ struct Sample {
     map: BTreeMap<String, u8>,
     maybe: Option<u16>,
     or_none: OrNone<u16>,
-    many: OneOrMany<At<u16>>,
+    many: OneOrMany<Spanned<u16>>,
     word: Word,
 }
 
@@ -82,11 +82,11 @@ fn quoted_text_is_never_empty_by_accident() {
 fn shapes_of_the_raw_types_are_read() {
     assert_eq!(read::<Sample>("or_none: none").unwrap().or_none, OrNone::None);
     assert_eq!(read::<Sample>("or_none: 5").unwrap().or_none, OrNone::Some(5));
-    assert_eq!(read::<Sample>("many: 5").unwrap().many.0, vec![At::from(5)]);
+    assert_eq!(read::<Sample>("many: 5").unwrap().many.0, vec![Spanned::from(5)]);
     let many = read::<Sample>("many: [5,\n  6]").unwrap().many;
     let origins: Vec<Origin> = many.iter().map(|at| at.origin).collect();
     assert_eq!(origins, [Origin::File { line: 1, column: 8 }, Origin::File { line: 2, column: 3 }]);
-    let map: Map<At<u8>> = read("b: 1\na: 2\n").unwrap();
+    let map: Map<Spanned<u8>> = read("b: 1\na: 2\n").unwrap();
     let entries: Vec<_> = map.iter().map(|(key, value)| (key.as_str(), key.origin, value.value)).collect();
     let line = |line| Origin::File { line, column: 1 };
     assert_eq!(entries, [("b", line(1), 1), ("a", line(2), 2)], "in the order of the file");
@@ -111,7 +111,7 @@ fn variables_are_replaced_in_values_and_keep_their_type() {
     .unwrap();
     assert_eq!(sample.text, "a 7 b c d");
     assert_eq!((sample.number, sample.flag, sample.or_none), (7, true, OrNone::None));
-    assert_eq!(sample.many.0, vec![At::from(7), At::from(8)]);
+    assert_eq!(sample.many.0, vec![Spanned::from(7), Spanned::from(8)]);
     assert_eq!(sample.map.keys().next().unwrap(), "${NUMBER}", "keys are left alone");
 }
 

@@ -92,7 +92,7 @@ pub(super) fn compare(
                 .map(String::as_str)
                 .collect();
             let forwarded = required.forwarded.as_ref().filter(|forwarded| forwarded.operation == described);
-            let mut found = Found { operation: &baseline.operation, differences: &mut differences };
+            let mut found = Comparison { operation: &baseline.operation, differences: &mut differences };
             match (&baseline.response, &own.response) {
                 (Ok(baseline), Ok(own)) => {
                     let echoed: Vec<&str> =
@@ -132,12 +132,12 @@ fn unknown_path(gateway: SocketAddr, clients: &Clients) -> Result<u16, String> {
 }
 
 /// Collects what differs in an operation.
-struct Found<'f> {
+struct Comparison<'f> {
     operation: &'f str,
     differences: &'f mut Vec<Difference>,
 }
 
-impl Found<'_> {
+impl Comparison<'_> {
     fn add(&mut self, what: &str, expected: &str, found: &str) {
         let difference = Difference {
             operation: self.operation.to_owned(),

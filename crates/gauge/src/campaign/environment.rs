@@ -5,12 +5,12 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::fleet::{GeneratorAt, There};
+use super::fleet::{Deployers, GeneratorAt};
 use super::generate::Generate;
 use crate::plan::{Pin, Plan, Sender};
 use crate::results::Environment;
 
-pub(super) fn environment(plan: &Plan, there: &mut There, generate: &Generate, pin: &Pin) -> Environment {
+pub(super) fn environment(plan: &Plan, there: &mut Deployers, generate: &Generate, pin: &Pin) -> Environment {
     let facts = there.facts();
     let parts = [("system", &pin.system), ("upstream", &pin.upstream), ("generator", &pin.generator)];
     let pinned: BTreeMap<String, Vec<u32>> = parts

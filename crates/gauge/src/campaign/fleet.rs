@@ -19,13 +19,13 @@ const AGAIN: Duration = Duration::from_secs(2);
 const VERSION: Duration = Duration::from_secs(60);
 
 /// Where systems run, and the backends behind them.
-pub(super) struct There {
+pub(super) struct Deployers {
     systems: Box<dyn Deployer>,
     /// Of the backends, where they have a machine of their own.
     upstreams: Option<Box<dyn Deployer>>,
 }
 
-impl There {
+impl Deployers {
     pub(super) fn as_mut(&mut self) -> &mut dyn Deployer {
         self.systems.as_mut()
     }
@@ -49,7 +49,7 @@ impl There {
     }
 }
 
-impl Deref for There {
+impl Deref for Deployers {
     type Target = dyn Deployer;
 
     fn deref(&self) -> &Self::Target {
@@ -57,7 +57,7 @@ impl Deref for There {
     }
 }
 
-impl DerefMut for There {
+impl DerefMut for Deployers {
     fn deref_mut(&mut self) -> &mut Self::Target {
         self.systems.as_mut()
     }
@@ -98,7 +98,7 @@ impl GeneratorAt {
 
 /// All that was opened.
 pub(super) struct Opened {
-    pub(super) there: There,
+    pub(super) there: Deployers,
     pub(super) generators: Vec<GeneratorAt>,
     pub(super) pin: Pin,
 }
@@ -136,7 +136,7 @@ pub(super) fn open(
         Deploy::Local | Deploy::Hosts(_) | Deploy::Terraform(_) => {
             let systems = Local::new(&options.gauge, &store.path("systems"), &store.path("logs"))?;
             let pin = pin::choose(&plan.hardware, &pin::allowed());
-            let there = There { systems: Box::new(systems), upstreams: None };
+            let there = Deployers { systems: Box::new(systems), upstreams: None };
             Ok(Opened { there, generators: vec![opening.this(here)], pin })
         }
     }
@@ -216,7 +216,7 @@ impl Opening<'_> {
 
     /// Copies this program to a machine, where it must run.
     fn generator(&self, name: String, mut machine: Ssh) -> Result<GeneratorAt, CampaignError> {
-        let gauge = machine.bring(&self.options.gauge)?;
+        let gauge = machine.upload(&self.options.gauge)?;
         let folder = machine.directory().join("generator");
         machine.clear(&folder)?;
         let argv = vec![gauge.to_string_lossy().into_owned(), "--version".to_owned()];
@@ -252,6 +252,6 @@ impl Opening<'_> {
             systems.require_pinning()?;
         }
         let upstreams = upstream.map(|ssh| Box::new(ssh) as Box<dyn Deployer>);
-        Ok(Opened { there: There { systems: Box::new(systems), upstreams }, generators, pin })
+        Ok(Opened { there: Deployers { systems: Box::new(systems), upstreams }, generators, pin })
     }
 }

@@ -102,7 +102,7 @@ impl GeneratorAt {
     fn write(&mut self, id: &str, mut workload: workload::Workload) -> Result<Task, CampaignError> {
         let mut failed = None;
         if self.remote {
-            workload.each_file(|file| match self.machine.bring_data(file) {
+            workload.each_file(|file| match self.machine.upload_data(file) {
                 Ok(there) => *file = there,
                 Err(error) => failed = Some(error),
             });

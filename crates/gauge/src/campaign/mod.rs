@@ -40,7 +40,7 @@ use crate::plan::{Pin, Plan, PlannedLoad, System, SystemKind};
 use crate::profile::Clients;
 use backend::Backends;
 use certificate::Certificate;
-use fleet::{Opened, There};
+use fleet::{Deployers, Opened};
 use generate::Generate;
 use progress::Progress;
 use system_round::Repeated;
@@ -111,7 +111,7 @@ struct Campaign<'p> {
     store: Store,
     results: Results,
     /// Where systems and upstreams run.
-    there: There,
+    there: Deployers,
     generate: Generate,
     backends: Backends,
     /// How gateways are reached.

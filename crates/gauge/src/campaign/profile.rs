@@ -32,7 +32,7 @@ impl ProbeUpstream {
     pub(super) fn start(campaign: &mut Campaign<'_>) -> Result<Result<Self, String>, CampaignError> {
         let there = campaign.there.as_mut();
         let Some(&port) = there.free_ports(1)?.first() else { return Ok(Err("there is no free port".to_owned())) };
-        let gauge = there.bring(&campaign.options.gauge)?;
+        let gauge = there.upload(&campaign.options.gauge)?;
         let listen = SocketAddr::new(there.listen(), port).to_string();
         let spec = Spec {
             name: "probe".to_owned(),

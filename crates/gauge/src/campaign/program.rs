@@ -139,7 +139,7 @@ impl Placed {
         if let Some(program) = argv.first_mut() {
             // As in a shell: a slash makes it a path, here from the evaluation's folder.
             if program.contains('/') {
-                let brought = there.bring(&names.folder.join(program.as_str()))?;
+                let brought = there.upload(&names.folder.join(program.as_str()))?;
                 *program = brought.to_string_lossy().into_owned();
             }
         }

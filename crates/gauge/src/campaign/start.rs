@@ -11,7 +11,7 @@ use super::certificate::Certificate;
 use super::program::{self, Placed, Trouble};
 use super::{Campaign, CampaignError, probe};
 use crate::deploy::{Deployer, Handle, Spec};
-use crate::gateway::{self, Gateway, Model, Place, Ready, Signals, Stop, Written};
+use crate::gateway::{self, Gateway, Model, Placement, Ready, Signals, Stop, Written};
 use crate::plan::{Deploy, Plan, Program, System, SystemKind, Variant, slug};
 use crate::profile::Clients;
 
@@ -35,7 +35,7 @@ pub(super) struct Running {
     pub(super) handle: Option<(Handle, Stop)>,
     pub(super) addressed: Addressed,
     /// Where a gateway runs.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<Placement>,
     pub(super) signals: Signals,
     /// A service, with its ports.
     pub(super) service: Option<Box<Placed>>,
@@ -183,7 +183,7 @@ fn start_gateway(
         return Ok(Started::NoPort("there is no free port".to_owned()));
     };
     let hardware = &campaign.plan.hardware;
-    let place = Place {
+    let place = Placement {
         listen: SocketAddr::new(there.listen(), *port),
         extra: extra.to_vec(),
         // Backends have directories there too, and what is copied there: no system's name may collide with those.
@@ -270,7 +270,7 @@ fn built(there: &mut dyn Deployer, adapter: &dyn Gateway) -> Result<Option<gatew
     let cache = program::cache();
     let made = adapter.locator().names.iter().map(|name| cache.join(name)).find(|file| file.is_file());
     match made {
-        Some(file) => Ok(Some(gateway::Program { path: there.bring(&file)? })),
+        Some(file) => Ok(Some(gateway::Program { path: there.upload(&file)? })),
         None => Ok(None),
     }
 }

@@ -276,7 +276,7 @@ impl Deployer for Local {
         Ok(gateway.locate())
     }
 
-    fn bring(&mut self, program: &Path) -> Result<PathBuf, DeployError> {
+    fn upload(&mut self, program: &Path) -> Result<PathBuf, DeployError> {
         Ok(program.to_owned())
     }
 
@@ -400,7 +400,7 @@ impl GeneratorHost for Local {
         fs::read_to_string(file).map_err(|error| DeployError::file(file, error))
     }
 
-    fn bring_data(&mut self, file: &Path) -> Result<PathBuf, DeployError> {
+    fn upload_data(&mut self, file: &Path) -> Result<PathBuf, DeployError> {
         Ok(file.to_owned())
     }
 

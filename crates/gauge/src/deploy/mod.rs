@@ -142,7 +142,7 @@ pub trait Deployer {
     ///
     /// # Errors
     /// When it cannot be copied.
-    fn bring(&mut self, program: &Path) -> Result<PathBuf, DeployError>;
+    fn upload(&mut self, program: &Path) -> Result<PathBuf, DeployError>;
 
     /// A short text that another content of a file there would not have; `None` when it cannot be read.
     fn fingerprint(&mut self, file: &Path) -> Option<String>;
@@ -226,7 +226,7 @@ pub trait GeneratorHost: Deployer {
     ///
     /// # Errors
     /// When it cannot be copied.
-    fn bring_data(&mut self, file: &Path) -> Result<PathBuf, DeployError>;
+    fn upload_data(&mut self, file: &Path) -> Result<PathBuf, DeployError>;
 
     /// How far its clock is from the one here; none where they are one.
     fn clock(&mut self) -> Option<Clock>;

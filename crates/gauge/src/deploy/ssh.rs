@@ -245,7 +245,7 @@ impl Deployer for Ssh {
         // Named on this machine: meant to be used, and copied.
         if std::env::var_os(locator.variable).is_some_and(|path| !path.is_empty()) {
             let Some(program) = gateway.locate() else { return Ok(None) };
-            return self.bring(&program.path).map(|path| Some(Program { path }));
+            return self.upload(&program.path).map(|path| Some(Program { path }));
         }
         let names: Vec<String> = locator.names.iter().map(|name| quoted(name)).collect();
         let found = self.shell.exchange(&format!(
@@ -255,7 +255,7 @@ impl Deployer for Ssh {
         Ok(Some(found.trim()).filter(|path| path.starts_with('/')).map(|path| Program { path: path.into() }))
     }
 
-    fn bring(&mut self, program: &Path) -> Result<PathBuf, DeployError> {
+    fn upload(&mut self, program: &Path) -> Result<PathBuf, DeployError> {
         if let Some(there) = self.brought.get(program) {
             return Ok(there.clone());
         }

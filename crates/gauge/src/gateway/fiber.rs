@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::model::Upstream;
 use super::paths::{plain_template, widened};
 use super::text::quoted;
-use super::{Command, File, Gateway, Locator, Model, Part, Place, Program, Segment, Unsupported, Written};
+use super::{Command, File, Gateway, Locator, Model, Part, Placement, Program, Segment, Unsupported, Written};
 
 pub(super) struct Fiber;
 
@@ -26,7 +26,7 @@ impl Gateway for Fiber {
         }
     }
 
-    fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported> {
+    fn files(&self, model: &Model, place: &Placement) -> Result<Written, Unsupported> {
         let refused = |why: String| Unsupported { gateway: self.name(), why };
         if let Some(upstream) = model.upstreams.iter().find(|upstream| upstream.https) {
             return Err(refused(format!("the upstream {} speaks TLS, which it does not", upstream.url())));
@@ -69,7 +69,7 @@ impl Gateway for Fiber {
         Ok(Written { files: vec![File::new("gateway.json", text)], notes, left_out: 0 })
     }
 
-    fn command(&self, program: &Program, place: &Place) -> Command {
+    fn command(&self, program: &Program, place: &Placement) -> Command {
         // HOST and PORT of the environment would win over the file, and flags win over them.
         let (host, port) = (place.listen.ip().to_string(), place.listen.port().to_string());
         let command = Command::new(program, &["-config", "gateway.json", "-host", &host, "-port", &port]);
@@ -79,7 +79,7 @@ impl Gateway for Fiber {
         }
     }
 
-    fn check(&self, program: &Program, _place: &Place) -> Option<Command> {
+    fn check(&self, program: &Program, _place: &Placement) -> Option<Command> {
         Some(Command::new(program, &["-config", "gateway.json", "-check"]))
     }
 

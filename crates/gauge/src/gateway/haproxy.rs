@@ -7,7 +7,7 @@ use super::model::Upstream;
 use super::paths::{Contested, checked_pattern, contested};
 use super::settings::EncodedSlash;
 use super::{
-    Additions, Command, File, Gateway, Locator, Model, Place, Program, Signal, Signals, Unsupported, Written,
+    Additions, Command, File, Gateway, Locator, Model, Placement, Program, Signal, Signals, Unsupported, Written,
     additions, profiles,
 };
 use crate::profile::Profile;
@@ -27,7 +27,7 @@ impl Gateway for Haproxy {
         Locator { variable: "GAUGE_HAPROXY", names: &["haproxy"], hint: "Debian package haproxy" }
     }
 
-    fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported> {
+    fn files(&self, model: &Model, place: &Placement) -> Result<Written, Unsupported> {
         let (mut literals, mut templates, mut methods, mut allow) =
             (String::new(), String::new(), String::new(), String::new());
         for ((i, path), contested) in model.paths.iter().enumerate().zip(contested(&model.paths)) {
@@ -104,11 +104,11 @@ impl Gateway for Haproxy {
         profiles::haproxy::policies(model)
     }
 
-    fn command(&self, program: &Program, _place: &Place) -> Command {
+    fn command(&self, program: &Program, _place: &Placement) -> Command {
         Command::new(program, &["-W", "-f", "haproxy.cfg"])
     }
 
-    fn check(&self, program: &Program, _place: &Place) -> Option<Command> {
+    fn check(&self, program: &Program, _place: &Placement) -> Option<Command> {
         Some(Command::new(program, &["-c", "-f", "haproxy.cfg"]))
     }
 
@@ -117,7 +117,7 @@ impl Gateway for Haproxy {
     }
 }
 
-fn head(model: &Model, place: &Place, more: &Additions) -> String {
+fn head(model: &Model, place: &Placement, more: &Additions) -> String {
     let (route, server) = (&more.route, &more.server);
     let settings = &model.settings;
     let slash = match settings.encoded_slash {

@@ -6,7 +6,8 @@ use super::model::{PathEntry, Upstream};
 use super::paths::{Contested, contested, names};
 use super::text::{decoded_but_reserved, quoted, regex, reserved_in_every_form};
 use super::{
-    Additions, Command, File, Gateway, Locator, Model, Part, Place, Program, Unsupported, Written, additions, profiles,
+    Additions, Command, File, Gateway, Locator, Model, Part, Placement, Program, Unsupported, Written, additions,
+    profiles,
 };
 use crate::profile::Profile;
 
@@ -32,7 +33,7 @@ impl Gateway for Kong {
         }
     }
 
-    fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported> {
+    fn files(&self, model: &Model, place: &Placement) -> Result<Written, Unsupported> {
         let more = additions(self, model)?;
         let mut text = format!(
             "_format_version: \"3.0\"
@@ -111,11 +112,11 @@ services:
         profiles::kong::policies(model)
     }
 
-    fn command(&self, program: &Program, _place: &Place) -> Command {
+    fn command(&self, program: &Program, _place: &Placement) -> Command {
         Command::new(program, &["start", "-c", "kong.conf"])
     }
 
-    fn check(&self, program: &Program, _place: &Place) -> Option<Command> {
+    fn check(&self, program: &Program, _place: &Placement) -> Option<Command> {
         Some(Command::new(program, &["config", "-c", "kong.conf", "parse", "kong.yaml"]))
     }
 
@@ -129,7 +130,7 @@ fn base(upstream: &Upstream) -> String {
     if upstream.base.is_empty() { String::new() } else { format!("    path: {}\n", quoted(&upstream.base)) }
 }
 
-fn conf(model: &Model, place: &Place) -> String {
+fn conf(model: &Model, place: &Placement) -> String {
     // `tls_verify` of a service has no authorities of its own.
     let authorities = if model.upstreams.iter().any(|upstream| upstream.https) {
         "nginx_proxy_proxy_ssl_trusted_certificate = /etc/ssl/certs/ca-certificates.crt

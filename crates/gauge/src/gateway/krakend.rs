@@ -9,7 +9,9 @@ use serde_json::json;
 use super::model::Segment;
 use super::paths::{names, widened};
 use super::text::decoded;
-use super::{Additions, Command, File, Gateway, Locator, Model, Place, Program, Ready, Unsupported, Written, profiles};
+use super::{
+    Additions, Command, File, Gateway, Locator, Model, Placement, Program, Ready, Unsupported, Written, profiles,
+};
 use crate::profile::Profile;
 
 pub(super) struct Krakend;
@@ -71,7 +73,7 @@ impl Gateway for Krakend {
         }
     }
 
-    fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported> {
+    fn files(&self, model: &Model, place: &Placement) -> Result<Written, Unsupported> {
         // In its router `*` and `:` are wildcards, and braces parameters.
         let can = |segment: &Segment| match segment.literal().map(decoded) {
             Some(literal) => !literal.starts_with(':') && !literal.contains(['*', '?', '{', '}']),
@@ -153,11 +155,11 @@ impl Gateway for Krakend {
         profiles::krakend::additions(profile)
     }
 
-    fn command(&self, program: &Program, place: &Place) -> Command {
+    fn command(&self, program: &Program, place: &Placement) -> Command {
         super::go(Command::new(program, &["run", "-c", "krakend.json"]), place)
     }
 
-    fn check(&self, program: &Program, _place: &Place) -> Option<Command> {
+    fn check(&self, program: &Program, _place: &Placement) -> Option<Command> {
         Some(Command::new(program, &["check", "--test-gin-routes", "-c", "krakend.json"]))
     }
 
@@ -165,7 +167,7 @@ impl Gateway for Krakend {
         Command::new(program, &["version"])
     }
 
-    fn ready(&self, place: &Place) -> Ready {
+    fn ready(&self, place: &Placement) -> Ready {
         Ready::Http { address: place.listen, path: "/__health".to_owned(), status: 200 }
     }
 }

@@ -1,6 +1,6 @@
 //! Gateways: what each has to do, the files that make it do that, and how it is run.
 //!
-//! A [`Model`] is made once from an API description; every [`Gateway`] turns it into files and into a command for a [`Place`]. All of it is
+//! A [`Model`] is made once from an API description; every [`Gateway`] turns it into files and into a command for a [`Placement`]. All of it is
 //! plain data, paths are relative to the place's directory, and nothing here starts the gateway: a deployer does, on this machine or
 //! on another. One file a gateway; to add one, write it and name it in [`all`].
 //!
@@ -54,7 +54,7 @@ pub const BODY_BYTES: u64 = 32 << 20;
 
 /// Where a gateway runs, and what it may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Placement {
     /// Where it listens. The port is never 0: not every gateway says which one it got.
     pub listen: SocketAddr,
     /// As many further free ports as [`Gateway::extra_ports`] names, in that order; the address is that of `listen`.
@@ -67,7 +67,7 @@ pub struct Place {
     pub memory: Option<u64>,
 }
 
-impl Place {
+impl Placement {
     /// One core, no further ports, no word about memory.
     pub fn new(listen: SocketAddr, directory: impl Into<PathBuf>) -> Self {
         Self { listen, extra: Vec::new(), directory: directory.into(), cpus: 1, memory: None }
@@ -77,7 +77,7 @@ impl Place {
 /// A file to write before the gateway starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
-    /// Relative to [`Place::directory`], with `/` between its parts.
+    /// Relative to [`Placement::directory`], with `/` between its parts.
     pub path: String,
     /// All of its content.
     pub text: String,
@@ -156,7 +156,7 @@ pub struct Locator {
     pub hint: &'static str,
 }
 
-/// A command to run. Its working directory is [`Place::directory`].
+/// A command to run. Its working directory is [`Placement::directory`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Command {
     /// Program and arguments.
@@ -244,7 +244,7 @@ pub trait Gateway: Sync {
     /// How its program is found.
     fn locator(&self) -> Locator;
 
-    /// What further ports are for, one word each; [`Place::extra`] has as many.
+    /// What further ports are for, one word each; [`Placement::extra`] has as many.
     fn extra_ports(&self) -> &'static [&'static str] {
         &[]
     }
@@ -253,7 +253,7 @@ pub trait Gateway: Sync {
     ///
     /// # Errors
     /// When the gateway cannot serve the API at all.
-    fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported>;
+    fn files(&self, model: &Model, place: &Placement) -> Result<Written, Unsupported>;
 
     /// What a profile adds to its configuration.
     ///
@@ -272,10 +272,10 @@ pub trait Gateway: Sync {
     }
 
     /// How it is started, in the foreground, once its files are written.
-    fn command(&self, program: &Program, place: &Place) -> Command;
+    fn command(&self, program: &Program, place: &Placement) -> Command;
 
     /// Its own check of the files: exits with 0 when they are fine.
-    fn check(&self, _program: &Program, _place: &Place) -> Option<Command> {
+    fn check(&self, _program: &Program, _place: &Placement) -> Option<Command> {
         None
     }
 
@@ -290,7 +290,7 @@ pub trait Gateway: Sync {
     }
 
     /// When it serves.
-    fn ready(&self, place: &Place) -> Ready {
+    fn ready(&self, place: &Placement) -> Ready {
         Ready::Tcp(place.listen)
     }
 
@@ -353,7 +353,7 @@ pub fn by_name(name: &str) -> Option<&'static dyn Gateway> {
 ///
 /// # Errors
 /// When the gateway cannot serve the API at all.
-pub fn written(gateway: &dyn Gateway, model: &Model, place: &Place) -> Result<Written, Unsupported> {
+pub fn written(gateway: &dyn Gateway, model: &Model, place: &Placement) -> Result<Written, Unsupported> {
     let mut written = gateway.files(model, place)?;
     written.notes.extend(model.settings.not_written(gateway.name()));
     written.notes.extend(model.settings.policies.not_written(gateway));
@@ -385,7 +385,7 @@ fn additions(gateway: &dyn Gateway, model: &Model) -> Result<Additions, Unsuppor
 }
 
 /// What every program written in Go is told: its cores, and a memory limit that its collector heeds.
-fn go(command: Command, place: &Place) -> Command {
+fn go(command: Command, place: &Placement) -> Command {
     let command = command.with_env("GOMAXPROCS", place.cpus);
     match place.memory {
         Some(bytes) => command.with_env("GOMEMLIMIT", soft(bytes)),

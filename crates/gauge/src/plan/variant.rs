@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::gateway::{File, Model, Place, Written};
+use crate::gateway::{File, Model, Placement, Written};
 
 /// A gateway, or a variant of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,7 @@ impl Variant {
     /// Puts the variant's own files in the place of the adapter's. In them `{listen}` is the address and port to listen on, `{address}`
     /// and `{port}` its parts, `{cpus}` the number of processors, and `{upstream N}` and `{host N}` the URL and `host:port` of the N-th
     /// upstream, from 1, in the order in which the API names them; other braces stay.
-    pub fn apply(&self, written: &mut Written, model: &Model, place: &Place) {
+    pub fn apply(&self, written: &mut Written, model: &Model, place: &Placement) {
         for (path, text) in &self.files {
             let text = fill(text, model, place);
             match written.files.iter_mut().find(|file| file.path == *path) {
@@ -30,7 +30,7 @@ impl Variant {
     }
 }
 
-fn fill(text: &str, model: &Model, place: &Place) -> String {
+fn fill(text: &str, model: &Model, place: &Placement) -> String {
     let mut out = text
         .replace("{listen}", &place.listen.to_string())
         .replace("{address}", &place.listen.ip().to_string())

@@ -1,10 +1,10 @@
 use super::view;
-use crate::results::{Decision, Judgement, Place, Subject, Unranked};
+use crate::results::{Decision, Judgement, Ranked, Subject, Unranked};
 use crate::stats::Estimate;
 
 /// Gateways with their places and those they are tied with.
 pub(super) fn ranked(all: &[(&str, u32, &[&str])]) -> Judgement {
-    let place = |(system, place, tied): &(&str, u32, &[&str])| Place {
+    let place = |(system, place, tied): &(&str, u32, &[&str])| Ranked {
         place: *place,
         system: (*system).to_owned(),
         score: Estimate::default(),

@@ -3,7 +3,7 @@
 use ::time::UtcDateTime;
 
 use crate::criterion::{CRITERIA, Criterion};
-use crate::results::{Judgement, Place, Results, Role, Row, Search, System, SystemState, Verdict};
+use crate::results::{Judgement, Ranked, Results, Role, Row, Search, System, SystemState, Verdict};
 use crate::stats::Estimate;
 pub(super) use crate::verdict::words::{number, percent, size, time};
 
@@ -23,7 +23,7 @@ pub(super) fn row<'j>(judgement: &'j Judgement, system: &str, workload: &str) ->
 }
 
 /// A system's place.
-pub(super) fn place<'j>(judgement: &'j Judgement, system: &str) -> Option<&'j Place> {
+pub(super) fn place<'j>(judgement: &'j Judgement, system: &str) -> Option<&'j Ranked> {
     judgement.ranking.iter().find(|place| place.system == system)
 }
 

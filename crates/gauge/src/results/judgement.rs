@@ -28,7 +28,7 @@ pub struct Judgement {
     /// The weights of the score's parts, as they were used: the others are 0, and these add up to 1.
     pub weights: Vec<Weight>,
     /// Systems with a score, the best first.
-    pub ranking: Vec<Place>,
+    pub ranking: Vec<Ranked>,
     /// Systems without a place for reasons of their own.
     pub unranked: Vec<Unranked>,
     /// Scores under other weights.
@@ -72,7 +72,7 @@ pub struct Decision {
 
 /// A gateway's place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Place {
+pub struct Ranked {
     /// One more than the number of gateways declared better than it. Tied gateways may have different places: where a is better than c, and b is tied
     /// with both, `tied_with` says so.
     pub place: u32,

@@ -9,7 +9,7 @@ use super::html::{lines, text, url};
 use super::page::{Failure, Page, Shown};
 use super::request::PageRequest;
 use super::{tar, wizard};
-use crate::gateway::{self, Gateway, Model, Options, Place};
+use crate::gateway::{self, Gateway, Model, Options, Placement};
 
 /// A file with its path.
 type File = (String, String);
@@ -97,7 +97,7 @@ fn named(word: &str) -> Vec<&'static dyn Gateway> {
 /// The files of a gateway for a description, as `gauge convert` writes them, and what differs.
 fn written(model: &Model, one: &dyn Gateway) -> Result<(Vec<File>, Vec<String>), String> {
     let extra = (1..).map(|n| LISTEN.1 + n).take(one.extra_ports().len()).collect();
-    let place = Place { extra, ..Place::new(LISTEN.into(), format!("/etc/{}", one.name())) };
+    let place = Placement { extra, ..Placement::new(LISTEN.into(), format!("/etc/{}", one.name())) };
     let written = one.files(model, &place).map_err(|unsupported| unsupported.to_string())?;
     Ok((written.files.into_iter().map(|file| (file.path, file.text)).collect(), written.notes))
 }

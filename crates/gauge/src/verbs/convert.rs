@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use gauge::gateway::{
-    self, EncodedSlash, Gateway, Model, Options, Place, Policies, Program, Rate, Settings, Tls, Tokens, Written,
+    self, EncodedSlash, Gateway, Model, Options, Placement, Policies, Program, Rate, Settings, Tls, Tokens, Written,
     policies,
 };
 
@@ -226,7 +226,7 @@ impl Convert {
             let directory = self.output.join(gateway.name());
             // Ports beside the public one are those that follow it.
             let extra = (1..).map(|n| self.listen.port().wrapping_add(n)).take(gateway.extra_ports().len()).collect();
-            let place = Place { listen: self.listen, extra, directory, cpus: self.cpus, memory: None };
+            let place = Placement { listen: self.listen, extra, directory, cpus: self.cpus, memory: None };
             let written = match gateway::written(*gateway, &model, &place) {
                 Ok(written) => written,
                 Err(error) => {
@@ -253,7 +253,7 @@ impl Convert {
     }
 }
 
-fn write(gateway: &dyn Gateway, model: &Model, place: &Place, written: &Written) -> Result<(), String> {
+fn write(gateway: &dyn Gateway, model: &Model, place: &Placement, written: &Written) -> Result<(), String> {
     let directory = &place.directory;
     let said = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     std::fs::create_dir_all(directory).map_err(|error| said(directory, error))?;
@@ -279,7 +279,7 @@ fn write(gateway: &dyn Gateway, model: &Model, place: &Place, written: &Written)
 }
 
 /// How to start what was written.
-fn readme(gateway: &dyn Gateway, model: &Model, place: &Place, written: &Written) -> String {
+fn readme(gateway: &dyn Gateway, model: &Model, place: &Placement, written: &Written) -> String {
     let locator = gateway.locator();
     let program = Program { path: locator.names.first().copied().unwrap_or_default().into() };
     let mut text = format!(

@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 
 use apidoc::Method;
-use gauge::gateway::{self, Model, Options, Place, Route, Segment};
+use gauge::gateway::{self, Model, Options, Placement, Route, Segment};
 use serde_json::Value;
 
 use crate::{APIS, api, model};
 
 fn json(gateway: &str, model: &Model) -> Vec<(String, Value)> {
-    let place = Place::new("127.0.0.1:8080".parse().expect("an address"), "/srv/gateway");
+    let place = Placement::new("127.0.0.1:8080".parse().expect("an address"), "/srv/gateway");
     let gateway = gateway::by_name(gateway).expect("a gateway");
     let written = gateway.files(model, &place).unwrap_or_else(|error| panic!("{error}"));
     let value = |text: &str| serde_json::from_str(text).expect("JSON");

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gauge::gateway::{self, Gateway, Model, Options, Place, Policies, Program, Rate, Ready, Settings, Tls};
+use gauge::gateway::{self, Gateway, Model, Options, Placement, Policies, Program, Rate, Ready, Settings, Tls};
 use gauge::profile::token::{Algorithm, Jwt};
 use gauge::profile::{KeyAuth, Profile};
 
@@ -13,7 +13,7 @@ use crate::{APIS, api, model, policies};
 
 /// Everything that an adapter says, by file name; what is no file of the gateway's is in `gauge.txt`.
 fn outcome(gateway: &dyn Gateway, model: &Model) -> BTreeMap<String, String> {
-    let mut place = Place::new("127.0.0.1:8080".parse().expect("an address"), "/srv/gateway");
+    let mut place = Placement::new("127.0.0.1:8080".parse().expect("an address"), "/srv/gateway");
     place.extra = (8081..).take(gateway.extra_ports().len()).collect();
     (place.cpus, place.memory) = (2, Some(1 << 30));
     if let Err(why) = gateway.profile(&model.settings.profile) {

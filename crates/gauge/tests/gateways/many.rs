@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use gauge::gateway::{self, Options, Place};
+use gauge::gateway::{self, Options, Placement};
 
 use crate::model;
 
@@ -31,7 +31,7 @@ fn six_hundred_operations_become_every_configuration() {
     let model = model(&api(), &Options::default());
     assert_eq!((model.routes.len(), model.paths.len(), model.upstreams.len()), (600, 400, 5));
     for gateway in gateway::all() {
-        let mut place = Place::new("127.0.0.1:8080".parse().expect("an address"), "/srv/gateway");
+        let mut place = Placement::new("127.0.0.1:8080".parse().expect("an address"), "/srv/gateway");
         place.extra = vec![0; gateway.extra_ports().len()];
         let written = gateway.files(&model, &place).unwrap_or_else(|error| panic!("{error}"));
         let all: String = written.files.iter().map(|file| file.text.as_str()).collect();

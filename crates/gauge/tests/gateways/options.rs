@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use gauge::gateway::{self, Options, Place, Settings, Tls};
+use gauge::gateway::{self, Options, Placement, Settings, Tls};
 use testkit::Certificates;
 use testkit::ports::Port;
 
@@ -30,7 +30,7 @@ fn every_option_passes_the_own_check_of_each_gateway_that_is_here() {
         for gateway in gateway::all() {
             let Some(program) = gateway.locate() else { continue };
             let (folder, port) = (tempfile::tempdir().expect("a folder"), Port::free());
-            let mut place = Place::new(port.address(), folder.path());
+            let mut place = Placement::new(port.address(), folder.path());
             let others: Vec<Port> = gateway.extra_ports().iter().map(|_| Port::free()).collect();
             place.extra = others.iter().map(|port| port.address().port()).collect();
             let Ok(written) = gateway::written(*gateway, &model, &place) else { continue };

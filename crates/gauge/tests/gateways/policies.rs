@@ -596,7 +596,7 @@ fn told() -> Model {
 
 #[test]
 fn what_is_not_written_is_said_with_its_reason() {
-    let place = gateway::Place::new("127.0.0.1:8080".parse().expect("an address"), "/srv/gateway");
+    let place = gateway::Placement::new("127.0.0.1:8080".parse().expect("an address"), "/srv/gateway");
     let model = told();
     for (name, option) in [
         ("nginx", "--metrics: nginx has no metrics for Prometheus"),
@@ -610,7 +610,7 @@ fn what_is_not_written_is_said_with_its_reason() {
         ("tyk", "--limit: "),
     ] {
         let gateway = gateway::by_name(name).expect("a gateway");
-        let place = gateway::Place { extra: vec![8081; gateway.extra_ports().len()], ..place.clone() };
+        let place = gateway::Placement { extra: vec![8081; gateway.extra_ports().len()], ..place.clone() };
         let notes = gateway::written(gateway, &model, &place).expect("files").notes;
         assert!(notes.iter().any(|note| note.starts_with(option)), "{name} should say {option}: {notes:#?}");
         let option = option.split(':').next().unwrap_or_default();

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use gauge::gateway::{self, Gateway, Model, Options, Part, PathEntry, Place, Program, Ready, Route, Segment, Written};
+use gauge::gateway::{
+    self, Gateway, Model, Options, Part, PathEntry, Placement, Program, Ready, Route, Segment, Written,
+};
 use testkit::ports::Port;
 use testkit::{Message, Process, RawClient, Signal, Upstream, wait};
 
@@ -23,7 +25,7 @@ pub(crate) struct Running {
     pub(crate) upstreams: Vec<Upstream>,
     /// What its adapter says is different.
     pub(crate) notes: Vec<String>,
-    pub(crate) place: Place,
+    pub(crate) place: Placement,
     port: Port,
     process: Process,
     _folder: tempfile::TempDir,
@@ -87,7 +89,8 @@ pub(crate) fn start_model(
     let folder = tempfile::tempdir().expect("a folder");
     let port = Port::free();
     let extra: Vec<Port> = gateway.extra_ports().iter().map(|_| Port::free()).collect();
-    let place = Place { extra: extra.iter().map(Port::number).collect(), ..Place::new(port.address(), folder.path()) };
+    let place =
+        Placement { extra: extra.iter().map(Port::number).collect(), ..Placement::new(port.address(), folder.path()) };
     let written = gateway.files(&model, &place).unwrap_or_else(|error| panic!("{error}"));
     write(&written, folder.path());
     if let Some(check) = gateway.check(program, &place) {
@@ -121,7 +124,7 @@ fn write(written: &Written, folder: &Path) {
 fn only_checked(gateway: &dyn Gateway, program: &Program, api: &apidoc::Api) {
     let folder = tempfile::tempdir().expect("a folder");
     let port = Port::free();
-    let place = Place::new(port.address(), folder.path());
+    let place = Placement::new(port.address(), folder.path());
     // Some have no TLS yet, and say so.
     if let (Ok(written), Some(check)) =
         (gateway.files(&model(api, &Options::default()), &place), gateway.check(program, &place))

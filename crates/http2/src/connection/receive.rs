@@ -14,7 +14,7 @@ const INTERIM: u8 = 16;
 /// Sections above the limit by this factor end the connection.
 const FAR_TOO_LARGE: usize = 4;
 
-type Found = Result<Option<Event>, Error>;
+type FrameResult = Result<Option<Event>, Error>;
 
 impl Connection {
     /// Reads frames from `input`, the bytes that were not consumed yet, up to the first that means something to the caller. Returns how
@@ -63,7 +63,7 @@ impl Connection {
         }
     }
 
-    fn frame(&mut self, header: &Header, payload: &[u8], start: usize, head: &mut Head) -> Found {
+    fn frame(&mut self, header: &Header, payload: &[u8], start: usize, head: &mut Head) -> FrameResult {
         if self.settings_received == 0 && (header.kind != frame::SETTINGS || header.has(frame::ACK)) {
             return self.fail(ErrorCode::PROTOCOL_ERROR, "the first frame is not SETTINGS (3.4)");
         }
@@ -118,7 +118,7 @@ impl Connection {
     }
 
     /// A stream error: RST_STREAM, and the stream ends. The peer pays.
-    fn stream_error(&mut self, stream: u32, code: ErrorCode, reason: ResetReason) -> Found {
+    fn stream_error(&mut self, stream: u32, code: ErrorCode, reason: ResetReason) -> FrameResult {
         self.spend(Kind::ForcedReset)?;
         self.control_frames += 1;
         self.reset(stream, code);
@@ -126,7 +126,7 @@ impl Connection {
     }
 
     /// A malformed message: 400 where no response began, then RST_STREAM (section 8.1.1).
-    fn malformed(&mut self, stream: u32, rule: Malformed) -> Found {
+    fn malformed(&mut self, stream: u32, rule: Malformed) -> FrameResult {
         let is_unanswered = self.streams.find(stream).is_some_and(|entry| !entry.head_sent && !entry.send_ended);
         if self.is_server && is_unanswered {
             self.write_refusal(stream, if rule == Malformed::Connect { 501 } else { 400 });
@@ -134,7 +134,7 @@ impl Connection {
         self.stream_error(stream, ErrorCode::PROTOCOL_ERROR, ResetReason::Malformed(rule))
     }
 
-    fn data(&mut self, header: &Header, payload: &[u8], start: usize) -> Found {
+    fn data(&mut self, header: &Header, payload: &[u8], start: usize) -> FrameResult {
         let stream = header.stream;
         let Some((from, to)) = frame::unpad(payload, header) else {
             return self.fail(ErrorCode::PROTOCOL_ERROR, "padding longer than the payload (6.1)");
@@ -186,7 +186,7 @@ impl Connection {
         Ok(Some(Event::Data { stream, range: start + from..start + to, end }))
     }
 
-    fn headers(&mut self, header: &Header, payload: &[u8], head: &mut Head) -> Found {
+    fn headers(&mut self, header: &Header, payload: &[u8], head: &mut Head) -> FrameResult {
         let stream = header.stream;
         let Some((mut from, to)) = frame::unpad(payload, header) else {
             return self.fail(ErrorCode::PROTOCOL_ERROR, "padding longer than the payload (6.2)");
@@ -246,7 +246,7 @@ impl Connection {
         Ok(())
     }
 
-    fn continuation(&mut self, header: &Header, payload: &[u8], head: &mut Head) -> Found {
+    fn continuation(&mut self, header: &Header, payload: &[u8], head: &mut Head) -> FrameResult {
         let Some(mut block) = self.block.take() else {
             return self.fail(ErrorCode::PROTOCOL_ERROR, "CONTINUATION without HEADERS (6.10)");
         };
@@ -269,7 +269,7 @@ impl Connection {
     }
 
     /// A whole field block: always decoded, for the table's sake.
-    fn section(&mut self, stream: u32, end_stream: bool, block: &[u8], head: &mut Head) -> Found {
+    fn section(&mut self, stream: u32, end_stream: bool, block: &[u8], head: &mut Head) -> FrameResult {
         let entry = self.streams.find(stream).filter(|entry| !entry.receive_ended).cloned();
         let (role, fields) = match &entry {
             None => (Role::Discarded, Fields::default()),
@@ -348,7 +348,7 @@ impl Connection {
         Ok(Some(event))
     }
 
-    fn priority_frame(&mut self, header: &Header, payload: &[u8]) -> Found {
+    fn priority_frame(&mut self, header: &Header, payload: &[u8]) -> FrameResult {
         let stream = header.stream;
         self.priority_frames += 1;
         if self.priority_frames > 100 + self.streams_seen {
@@ -367,7 +367,7 @@ impl Connection {
         self.malformed(stream, Malformed::Priority)
     }
 
-    fn priority_update(&mut self, payload: &[u8]) -> Found {
+    fn priority_update(&mut self, payload: &[u8]) -> FrameResult {
         let Some(stream) = frame::number(payload).map(|stream| stream & 0x7fff_ffff) else {
             return self.fail(ErrorCode::FRAME_SIZE_ERROR, "PRIORITY_UPDATE too short (RFC 9218, 7.1)");
         };
@@ -383,7 +383,7 @@ impl Connection {
         Ok(Some(Event::Priority { stream }))
     }
 
-    fn reset_frame(&mut self, header: &Header, payload: &[u8]) -> Found {
+    fn reset_frame(&mut self, header: &Header, payload: &[u8]) -> FrameResult {
         let stream = header.stream;
         let Some(code) = frame::number(payload).filter(|_| payload.len() == 4) else {
             return self.fail(ErrorCode::FRAME_SIZE_ERROR, "RST_STREAM is not of 4 bytes (6.4)");
@@ -405,7 +405,7 @@ impl Connection {
         Ok(Some(Event::Reset { stream, reason }))
     }
 
-    fn settings_frame(&mut self, header: &Header, payload: &[u8]) -> Found {
+    fn settings_frame(&mut self, header: &Header, payload: &[u8]) -> FrameResult {
         if header.has(frame::ACK) {
             if !payload.is_empty() {
                 return self.fail(ErrorCode::FRAME_SIZE_ERROR, "SETTINGS acknowledgement with a payload (6.5)");
@@ -449,7 +449,7 @@ impl Connection {
         Ok(Some(Event::Settings))
     }
 
-    fn ping_frame(&mut self, header: &Header, payload: &[u8]) -> Found {
+    fn ping_frame(&mut self, header: &Header, payload: &[u8]) -> FrameResult {
         if payload.len() != 8 {
             return self.fail(ErrorCode::FRAME_SIZE_ERROR, "PING is not of 8 bytes (6.7)");
         }
@@ -468,7 +468,7 @@ impl Connection {
         Ok(None)
     }
 
-    fn goaway_frame(&mut self, payload: &[u8]) -> Found {
+    fn goaway_frame(&mut self, payload: &[u8]) -> FrameResult {
         let (Some(last), Some(code)) = (frame::number(payload), payload.get(4..).and_then(frame::number)) else {
             return self.fail(ErrorCode::FRAME_SIZE_ERROR, "GOAWAY too short (6.8)");
         };
@@ -488,7 +488,7 @@ impl Connection {
         Ok(Some(Event::GoAway { last, code }))
     }
 
-    fn window_update(&mut self, header: &Header, payload: &[u8]) -> Found {
+    fn window_update(&mut self, header: &Header, payload: &[u8]) -> FrameResult {
         let stream = header.stream;
         let Some(more) = frame::number(payload).filter(|_| payload.len() == 4).map(|more| more & 0x7fff_ffff) else {
             return self.fail(ErrorCode::FRAME_SIZE_ERROR, "WINDOW_UPDATE is not of 4 bytes (6.9)");

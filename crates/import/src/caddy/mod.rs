@@ -15,7 +15,7 @@ use crate::document::{
 };
 use crate::pattern::Path;
 use crate::precedence;
-use crate::report::Place;
+use crate::report::SourceLocation;
 use crate::source::{ImportError, Source};
 use crate::traefik::middlewares::PathEdit;
 use crate::traefik::rule::{Alternative, join};
@@ -71,11 +71,11 @@ pub(crate) fn read(source: &Source) -> Result<Document, ImportError> {
 }
 
 impl<'n> Importer<'n> {
-    pub(super) fn place(&self, node: &Node) -> Place {
+    pub(super) fn place(&self, node: &Node) -> SourceLocation {
         tree::place(self.source, node)
     }
 
-    fn server(&mut self, name: &str, place: &Place, node: &'n Node) {
+    fn server(&mut self, name: &str, place: &SourceLocation, node: &'n Node) {
         let label = format!("server {name}");
         let fields = Fields::of(node);
         let listens = fields.texts("listen");
@@ -282,7 +282,7 @@ impl<'n> Importer<'n> {
     /// The routes for a handler that responds: one for each host and path, and others where a change holds for a part of them only.
     fn leaf(
         &mut self,
-        place: &Place,
+        place: &SourceLocation,
         label: &str,
         here: &Alternative,
         changes: &[Change<'n>],

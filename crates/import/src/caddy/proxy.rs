@@ -2,7 +2,7 @@
 
 use super::{Importer, placeholder};
 use crate::document::{Entry, Map, Route, Value, map, text, texts, time, word};
-use crate::report::Place;
+use crate::report::SourceLocation;
 use crate::tree::{Fields, Node};
 
 impl<'n> Importer<'n> {
@@ -123,7 +123,7 @@ impl<'n> Importer<'n> {
         Ok(())
     }
 
-    fn upstream(&mut self, place: &Place, first: &str, value: Map) -> String {
+    fn upstream(&mut self, place: &SourceLocation, first: &str, value: Map) -> String {
         let key = format!("{value:?}");
         if let Some(name) = self.made.get(&key) {
             return name.clone();
@@ -144,7 +144,7 @@ impl<'n> Importer<'n> {
         name
     }
 
-    fn tls(&mut self, tls: &'n Node, place: &Place, value: &mut Map) {
+    fn tls(&mut self, tls: &'n Node, place: &SourceLocation, value: &mut Map) {
         let fields = Fields::of(tls);
         let mut out = Map::new();
         if fields.flag("insecure_skip_verify") == Some(true) {
@@ -162,7 +162,7 @@ impl<'n> Importer<'n> {
         }
     }
 
-    fn health(&mut self, fields: &Fields<'n>, place: &Place, value: &mut Map) {
+    fn health(&mut self, fields: &Fields<'n>, place: &SourceLocation, value: &mut Map) {
         let checks = fields.get("health_checks");
         if let Some(active) = checks.and_then(|checks| checks.get("active")) {
             let path = active.get("uri").or_else(|| active.get("path")).and_then(Node::text).unwrap_or("/");
@@ -194,7 +194,7 @@ impl<'n> Importer<'n> {
         value.push(("eject".to_owned(), eject));
     }
 
-    fn retry(&mut self, node: &Node, place: &Place) -> Value {
+    fn retry(&mut self, node: &Node, place: &SourceLocation) -> Value {
         let retries = node.at(&["load_balancing", "retries"]).and_then(Node::whole).unwrap_or(0);
         let trying = node.at(&["load_balancing", "try_duration"]).and_then(nanoseconds).unwrap_or(0);
         if trying > 0 {

@@ -12,7 +12,7 @@ use crate::document::{self, Document, Listen, Route, Wanted, map, text, texts, w
 use crate::expression;
 use crate::pattern::{self, Path, encode};
 use crate::precedence;
-use crate::report::Place;
+use crate::report::SourceLocation;
 use crate::source::{ImportError, Source};
 use crate::template::{self, Anchor};
 use crate::tree::{self, Fields, Node};
@@ -101,7 +101,7 @@ pub(crate) fn read(source: &Source) -> Result<Document, ImportError> {
 }
 
 impl<'n> Importer<'n> {
-    pub(super) fn place(&self, node: &Node) -> Place {
+    pub(super) fn place(&self, node: &Node) -> SourceLocation {
         tree::place(self.source, node)
     }
 
@@ -351,7 +351,7 @@ impl<'n> Importer<'n> {
         }
     }
 
-    fn paths(&mut self, written: &str, label: &str, place: &Place) -> Result<Vec<Path>, String> {
+    fn paths(&mut self, written: &str, label: &str, place: &SourceLocation) -> Result<Vec<Path>, String> {
         if let Some(expression) = written.strip_prefix('~') {
             let paths = template::paths(expression, Anchor::Start, false)?;
             if paths.iter().any(|path| path.wildcard) && paths.len() == 1 {
@@ -369,7 +369,7 @@ impl<'n> Importer<'n> {
         pattern::prefix(&pattern::decode(written).unwrap_or_default())
     }
 
-    fn hosts(&mut self, fields: &Fields<'n>, label: &str, place: &Place) -> Option<Vec<Option<String>>> {
+    fn hosts(&mut self, fields: &Fields<'n>, label: &str, place: &SourceLocation) -> Option<Vec<Option<String>>> {
         let written = fields.texts("hosts");
         if written.is_empty() {
             return Some(vec![None]);
@@ -393,7 +393,7 @@ impl<'n> Importer<'n> {
         if hosts.is_empty() { None } else { Some(hosts) }
     }
 
-    fn headers(&mut self, fields: &Fields<'n>, label: &str, place: &Place) -> Option<Vec<(String, Wanted)>> {
+    fn headers(&mut self, fields: &Fields<'n>, label: &str, place: &SourceLocation) -> Option<Vec<(String, Wanted)>> {
         let mut out = Vec::new();
         for (name, _, values) in fields.get("headers").map(Node::entries).unwrap_or_default() {
             let wanted = match values.texts().as_slice() {

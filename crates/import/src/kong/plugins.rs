@@ -6,7 +6,7 @@ use super::Importer;
 use crate::document::{
     Entry, Map, Route, Value, is_field_value, is_own_field, is_token, map, set, text, texts, time, word,
 };
-use crate::report::Place;
+use crate::report::SourceLocation;
 use crate::tree::{Fields, Node};
 use crate::units;
 
@@ -136,7 +136,7 @@ impl<'n> Importer<'n> {
     }
 
     /// The authenticator, limit or cache for a plugin that says this, once.
-    fn once(&mut self, section: &str, wanted: &str, place: &Place, note: &str, value: Map) -> String {
+    fn once(&mut self, section: &str, wanted: &str, place: &SourceLocation, note: &str, value: Map) -> String {
         let key = format!("{section} {value:?}");
         if let Some(name) = self.made.get(&key) {
             return name.clone();
@@ -152,7 +152,7 @@ impl<'n> Importer<'n> {
         name
     }
 
-    fn key_auth(&mut self, config: &Node, place: &Place) -> Result<String, String> {
+    fn key_auth(&mut self, config: &Node, place: &SourceLocation) -> Result<String, String> {
         if config.get("anonymous").is_some() {
             return Err("requests without a key pass as a consumer (`anonymous`), which has no equivalent".to_owned());
         }
@@ -206,7 +206,7 @@ impl<'n> Importer<'n> {
         Ok(self.once("auth", "keys", place, "plugin key-auth", value))
     }
 
-    fn jwt(&mut self, config: &Node, place: &Place) -> Result<String, String> {
+    fn jwt(&mut self, config: &Node, place: &SourceLocation) -> Result<String, String> {
         if config.get("anonymous").is_some() {
             return Err("requests without a token pass as a consumer (`anonymous`), which has no equivalent".to_owned());
         }
@@ -262,7 +262,7 @@ impl<'n> Importer<'n> {
         Ok(self.once("auth", "tokens", place, "plugin jwt", vec![("jwt".to_owned(), jwt)]))
     }
 
-    fn basic(&mut self, config: &Node, place: &Place) -> Result<String, String> {
+    fn basic(&mut self, config: &Node, place: &SourceLocation) -> Result<String, String> {
         if config.get("anonymous").is_some() {
             return Err(
                 "requests without a password pass as a consumer (`anonymous`), which has no equivalent".to_owned()
@@ -290,7 +290,7 @@ impl<'n> Importer<'n> {
         Ok(self.once("auth", "users", place, "plugin basic-auth", vec![("basic".to_owned(), inner)]))
     }
 
-    fn addresses(&mut self, route: &mut Route, config: &Node, place: &Place) -> Result<(), String> {
+    fn addresses(&mut self, route: &mut Route, config: &Node, place: &SourceLocation) -> Result<(), String> {
         let mut allow = Map::new();
         for (key, own) in [("allow", "ips"), ("deny", "not_ips")] {
             let mut networks = Vec::new();
@@ -319,7 +319,12 @@ impl<'n> Importer<'n> {
         Ok(())
     }
 
-    fn rate_limiting(&mut self, config: &Node, place: &Place, plugins: &[Rc<Node>]) -> Result<Vec<String>, String> {
+    fn rate_limiting(
+        &mut self,
+        config: &Node,
+        place: &SourceLocation,
+        plugins: &[Rc<Node>],
+    ) -> Result<Vec<String>, String> {
         const AUTH: [&str; 3] = ["key-auth", "jwt", "basic-auth"];
         let fields = Fields::of(config);
         fields.skip(&["hide_client_headers", "sync_rate", "policy", "redis", "fault_tolerant"]);
@@ -411,7 +416,7 @@ impl<'n> Importer<'n> {
         Ok(names)
     }
 
-    fn cors(&mut self, route: &mut Route, config: &Node, place: &Place) {
+    fn cors(&mut self, route: &mut Route, config: &Node, place: &SourceLocation) {
         let fields = Fields::of(config);
         let mut origins: Vec<String> = Vec::new();
         for origin in fields.get("origins").map(Node::texts).unwrap_or_else(|| vec!["*".to_owned()]) {
@@ -471,7 +476,7 @@ impl<'n> Importer<'n> {
         self.doc.report.exact(place, "plugin cors", "`cors` of the route");
     }
 
-    fn cache(&mut self, config: &Node, place: &Place) -> String {
+    fn cache(&mut self, config: &Node, place: &SourceLocation) -> String {
         let fields = Fields::of(config);
         let seconds = fields.whole("cache_ttl").unwrap_or(300).clamp(1, 31_536_000);
         let http = fields.flag("cache_control") == Some(true);
@@ -486,7 +491,7 @@ impl<'n> Importer<'n> {
         self.once("caches", "responses", place, "plugin proxy-cache", value)
     }
 
-    fn termination(&mut self, route: &mut Route, config: &Node, place: &Place) {
+    fn termination(&mut self, route: &mut Route, config: &Node, place: &SourceLocation) {
         let status =
             config.get("status_code").and_then(Node::whole).filter(|status| (200..600).contains(status)).unwrap_or(503);
         let mut respond: Map = vec![("status".to_owned(), word(status))];
@@ -506,7 +511,7 @@ impl<'n> Importer<'n> {
         self.doc.report.exact(place, "plugin request-termination", "a fixed response");
     }
 
-    fn size(&mut self, route: &mut Route, config: &Node, place: &Place) {
+    fn size(&mut self, route: &mut Route, config: &Node, place: &SourceLocation) {
         let number = config.get("allowed_payload_size").and_then(Node::whole).unwrap_or(128).min(1 << 20);
         let size = match config.get("size_unit").and_then(Node::text).unwrap_or("megabytes") {
             "bytes" => units::size(number),
@@ -517,7 +522,7 @@ impl<'n> Importer<'n> {
         self.doc.report.exact(place, "plugin request-size-limiting", "`body` of the route");
     }
 
-    fn transformer(&mut self, route: &mut Route, config: &Node, place: &Place, name: &str) {
+    fn transformer(&mut self, route: &mut Route, config: &Node, place: &SourceLocation, name: &str) {
         let side = if name.starts_with("request") { "request" } else { "response" };
         for (edit, _, what) in config.entries() {
             if what.is_null() || (what.entries().is_empty() && what.text().is_none()) {

@@ -2,7 +2,7 @@
 
 use super::{Importer, Service, base};
 use crate::document::{Entry, Map, Value, map, text, time, word};
-use crate::report::Place;
+use crate::report::SourceLocation;
 use crate::tree::{Fields, Node};
 
 impl<'n> Importer<'n> {
@@ -120,7 +120,7 @@ impl<'n> Importer<'n> {
         Some(Service { name, host: sent_host, plugins, label })
     }
 
-    fn tls(&mut self, fields: &Fields<'n>, tls: bool, note: &str, place: &Place, value: &mut Map) {
+    fn tls(&mut self, fields: &Fields<'n>, tls: bool, note: &str, place: &SourceLocation, value: &mut Map) {
         let verify = fields.flag("tls_verify");
         fields.skip(&["tls_verify_depth"]);
         if !tls {

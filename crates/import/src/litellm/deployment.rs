@@ -1,7 +1,7 @@
 //! A deployment: who serves a model, where, and with which key.
 
 use crate::pattern::encode;
-use crate::report::{Place, Report};
+use crate::report::{Report, SourceLocation};
 use crate::source::Source;
 use crate::tree::{self, Fields, Node};
 
@@ -91,7 +91,7 @@ pub(super) struct Deployment {
     pub(super) tpm: Option<u64>,
     /// In milliseconds.
     pub(super) timeout: Option<u64>,
-    pub(super) place: Place,
+    pub(super) place: SourceLocation,
 }
 
 /// Reads an entry of `model_list`. None if nothing of Weir can serve it; the report has the reason.
@@ -200,7 +200,7 @@ fn provider<'m>(model: &'m str, named: Option<&'m str>) -> (&'m str, &'m str) {
 /// The environment variable of the key.
 fn key(
     report: &mut Report,
-    place: &Place,
+    place: &SourceLocation,
     model: &str,
     fields: &Fields<'_>,
     known: &Known,

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use self::deployment::{Deployment, Served, is_model_name};
 use crate::document::{Document, Entry, Listen, Map, Route, Value, map, text, texts, time, word};
 use crate::pattern::Path;
-use crate::report::{Place, Report};
+use crate::report::{Report, SourceLocation};
 use crate::source::{ImportError, Source};
 use crate::tree::{self, Fields, Node};
 
@@ -22,7 +22,7 @@ const MAX_FALLBACKS: usize = 5;
 struct Group {
     name: String,
     deployments: Vec<Deployment>,
-    place: Place,
+    place: SourceLocation,
 }
 
 /// Reads a file.
@@ -247,7 +247,7 @@ impl Section<'_, '_> {
     }
 
     /// Those of the names that are models; the report has the others.
-    fn imported(&self, names: &Node, place: &Place, what: &str, report: &mut Report) -> Vec<String> {
+    fn imported(&self, names: &Node, place: &SourceLocation, what: &str, report: &mut Report) -> Vec<String> {
         let (kept, others): (Vec<String>, Vec<String>) =
             names.texts().into_iter().partition(|name| self.is_model(name));
         for other in others {

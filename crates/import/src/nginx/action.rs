@@ -8,7 +8,7 @@ use super::upstream::Origin;
 use super::values;
 use crate::document::{self, Map, Route, Value, is_field_value, is_own_field, is_token, map, text, texts, time, word};
 use crate::pattern::{Path, encode};
-use crate::report::Place;
+use crate::report::SourceLocation;
 use crate::template::{self, Anchor};
 use crate::variables;
 
@@ -556,7 +556,7 @@ impl<'d> Importer<'d> {
         self.doc.report.left_out(&directive.place, directive.shown(), how);
     }
 
-    pub(super) fn closed(&mut self, route: &mut Route, place: &Place, what: &str, why: &str) {
+    pub(super) fn closed(&mut self, route: &mut Route, place: &SourceLocation, what: &str, why: &str) {
         route.close();
         let how = format!("{why}; the route responds with 501, so that no other takes its requests");
         self.doc.report.left_out(place, what, how);

@@ -7,7 +7,7 @@ use super::policy::Unprotected;
 use super::settings::Settings;
 use crate::document::{Entry, Map, Value, is_token, text, texts, time, word};
 use crate::pattern::encode;
-use crate::report::Place;
+use crate::report::SourceLocation;
 
 /// nginx' own deadline of a response, in milliseconds.
 const TIMEOUT: u64 = 60_000;
@@ -15,11 +15,11 @@ const TIMEOUT: u64 = 60_000;
 const SENT: [&str; 2] = ["Authorization", "Cookie"];
 
 /// A part that is not the same: where, what, how.
-type Told = (Place, String, String);
+type Difference = (SourceLocation, String, String);
 
 /// What a block around an `auth_request` takes from the service's response.
 #[derive(Default)]
-struct Taken {
+struct ResponseUse {
     copy: Vec<String>,
     to_response: Vec<String>,
 }
@@ -39,7 +39,7 @@ impl<'d> Importer<'d> {
         })
     }
 
-    fn authorize(&mut self, directive: &'d Directive, taken: Taken) -> Result<String, String> {
+    fn authorize(&mut self, directive: &'d Directive, taken: ResponseUse) -> Result<String, String> {
         let uri = directive.arg(0);
         if !uri.starts_with('/') || uri.contains('?') || has_variable(uri) {
             return Err(format!("`{uri}` is not the path of a location"));
@@ -123,7 +123,7 @@ impl<'d> Importer<'d> {
     }
 
     /// Fields of the client that the service gets, and what else is to be told. In words, what it would miss.
-    fn sent(&mut self, settings: &Settings<'d>) -> Result<(Vec<String>, Vec<Told>), String> {
+    fn sent(&mut self, settings: &Settings<'d>) -> Result<(Vec<String>, Vec<Difference>), String> {
         let mut send: Vec<String> = SENT.map(str::to_owned).into();
         let mut told = Vec::new();
         for directive in settings.all("proxy_set_header") {
@@ -157,8 +157,8 @@ impl<'d> Importer<'d> {
     }
 
     /// Fields of the service's response that upstream and client get.
-    fn taken(&self, settings: &Settings<'d>) -> Taken {
-        let mut taken = Taken::default();
+    fn taken(&self, settings: &Settings<'d>) -> ResponseUse {
+        let mut taken = ResponseUse::default();
         let fields = [("proxy_set_header", &mut taken.copy), ("add_header", &mut taken.to_response)];
         for (kind, names) in fields {
             for directive in settings.all(kind) {

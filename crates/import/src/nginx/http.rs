@@ -13,7 +13,7 @@ use super::values;
 use crate::document::{self, Document, Map, Route, Value, map, text, time, word};
 use crate::pattern::Path;
 use crate::precedence;
-use crate::report::Place;
+use crate::report::SourceLocation;
 use crate::source::ImportError;
 use crate::units;
 
@@ -60,7 +60,7 @@ impl Rank {
 /// Translates one configuration.
 pub(super) struct Importer<'d> {
     pub(super) doc: Document,
-    whole: Place,
+    whole: SourceLocation,
     pub(super) blocks: Blocks<'d>,
     pub(super) made: HashMap<String, Made>,
     pub(super) zones: HashMap<String, Zone>,
@@ -86,7 +86,7 @@ pub(super) struct Importer<'d> {
 }
 
 impl<'d> Importer<'d> {
-    pub(super) fn new(doc: Document, whole: Place) -> Self {
+    pub(super) fn new(doc: Document, whole: SourceLocation) -> Self {
         Self {
             doc,
             whole,

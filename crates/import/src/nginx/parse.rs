@@ -1,6 +1,6 @@
 //! The syntax: directives, blocks, quotes, comments; `include` is followed.
 
-use crate::report::{Place, Report};
+use crate::report::{Report, SourceLocation};
 use crate::source::{Files, ImportError, Source};
 
 /// Levels of blocks and of includes.
@@ -20,7 +20,7 @@ pub(super) struct Directive {
     pub(super) name: String,
     pub(super) args: Vec<String>,
     pub(super) block: Option<Vec<Directive>>,
-    pub(super) place: Place,
+    pub(super) place: SourceLocation,
 }
 
 impl Directive {
@@ -264,7 +264,7 @@ impl<'f> Reader<'f> {
         &mut self,
         words: &mut Vec<String>,
         block: Option<Vec<Directive>>,
-        place: Place,
+        place: SourceLocation,
     ) -> Result<Directive, ImportError> {
         self.count += 1;
         if self.count > MAX_DIRECTIVES {

@@ -3,12 +3,12 @@
 use super::http::Importer;
 use super::settings::Settings;
 use crate::document::{Entry, Map, Route, Value, map, text, texts, word};
-use crate::report::Place;
+use crate::report::SourceLocation;
 
 /// A `limit_req_zone` or `limit_conn_zone`.
 #[derive(Debug, Clone)]
 pub(super) struct Zone {
-    pub(super) place: Place,
+    pub(super) place: SourceLocation,
     pub(super) key: String,
     /// Requests and seconds.
     pub(super) rate: Option<(u64, &'static str)>,
@@ -16,7 +16,7 @@ pub(super) struct Zone {
 
 /// A protection that cannot be expressed: the route is closed.
 pub(super) struct Unprotected {
-    pub(super) place: Place,
+    pub(super) place: SourceLocation,
     pub(super) what: String,
     pub(super) why: String,
 }

@@ -7,7 +7,7 @@ use super::parse::Directive;
 use super::settings::Settings;
 use super::values;
 use crate::document::{Entry, Map, Value, map, text, texts, time, word};
-use crate::report::Place;
+use crate::report::SourceLocation;
 
 /// Where a `proxy_pass` goes, without its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,12 @@ pub(super) struct Made {
 
 impl<'d> Importer<'d> {
     /// The upstream for an origin under these settings; one is written if there is none yet.
-    pub(super) fn upstream(&mut self, origin: &Origin, settings: &Settings<'d>, place: &Place) -> Result<Made, String> {
+    pub(super) fn upstream(
+        &mut self,
+        origin: &Origin,
+        settings: &Settings<'d>,
+        place: &SourceLocation,
+    ) -> Result<Made, String> {
         let tls = if origin.tls { Some(self.tls(settings, place)) } else { None };
         let next = settings.all("proxy_next_upstream").last().map_or("error timeout".to_owned(), |d| d.args.join(" "));
         let tries = settings.word("proxy_next_upstream_tries").unwrap_or("0").to_owned();
@@ -297,7 +302,7 @@ impl<'d> Importer<'d> {
         map([("extra_attempts", word(extra)), ("budget", word("100%")), ("on", Value::List(on))])
     }
 
-    fn tls(&mut self, settings: &Settings<'d>, place: &Place) -> Value {
+    fn tls(&mut self, settings: &Settings<'d>, place: &SourceLocation) -> Value {
         let mut tls = Map::new();
         let verify = settings.is_on("proxy_ssl_verify");
         if !verify {

@@ -7,7 +7,7 @@ use crate::document::{
 };
 use crate::nginx::prefix_rewrite;
 use crate::pattern::{Segment, encode};
-use crate::report::Place;
+use crate::report::SourceLocation;
 use crate::tree::{Fields, Node};
 use crate::units;
 
@@ -258,7 +258,13 @@ impl<'n> Importer<'n> {
     }
 
     /// A service that is called for each request. In words, why Weir cannot call it in the same way.
-    fn forward(&mut self, name: &str, fields: &Fields<'n>, place: &Place, label: &str) -> Result<String, String> {
+    fn forward(
+        &mut self,
+        name: &str,
+        fields: &Fields<'n>,
+        place: &SourceLocation,
+        label: &str,
+    ) -> Result<String, String> {
         let address = fields.text("address").unwrap_or_default();
         let rest = address.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https"));
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.~:[]/?=&%+,".contains(c);
@@ -322,7 +328,7 @@ impl<'n> Importer<'n> {
     }
 
     /// The limit or authenticator that says this, once.
-    fn once(&mut self, auth: bool, wanted: &str, place: &Place, note: &str, value: Map) -> String {
+    fn once(&mut self, auth: bool, wanted: &str, place: &SourceLocation, note: &str, value: Map) -> String {
         let key = format!("{auth} {wanted} {value:?}");
         if let Some(name) = self.parts.get(&key) {
             return name.clone();
@@ -334,7 +340,7 @@ impl<'n> Importer<'n> {
         name
     }
 
-    fn criterion(&mut self, config: &Node, default: &str, place: &Place, label: &str) -> String {
+    fn criterion(&mut self, config: &Node, default: &str, place: &SourceLocation, label: &str) -> String {
         let Some(criterion) = config.get("sourceCriterion") else { return default.to_owned() };
         if let Some(name) = criterion.get("requestHeaderName").and_then(Node::text).filter(|name| is_token(name)) {
             return format!("header:{}", name.to_ascii_lowercase());
@@ -349,7 +355,7 @@ impl<'n> Importer<'n> {
         "client_ip".to_owned()
     }
 
-    fn rate(&mut self, config: &'n Node, place: &Place, label: &str) -> Option<String> {
+    fn rate(&mut self, config: &'n Node, place: &SourceLocation, label: &str) -> Option<String> {
         let fields = Fields::of(config);
         let average = fields.whole("average").unwrap_or(0);
         fields.skip(&["sourceCriterion"]);
@@ -384,7 +390,7 @@ impl<'n> Importer<'n> {
         Some(self.once(false, &wanted, place, label, value))
     }
 
-    fn basic(&mut self, fields: &Fields<'n>, place: &Place, label: &str) -> String {
+    fn basic(&mut self, fields: &Fields<'n>, place: &SourceLocation, label: &str) -> String {
         let file = fields.text("usersFile");
         let users = fields.texts("users");
         if !users.is_empty() {

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use crate::document::{self, Document, Listen, Route, Value, map, text, texts, time, word};
 use crate::pattern::Path;
 use crate::precedence;
-use crate::report::Place;
+use crate::report::SourceLocation;
 use crate::source::{ImportError, Source};
 use crate::tree::{self, Fields, Node};
 use middlewares::{Chain, PathEdit};
@@ -76,7 +76,7 @@ pub(crate) fn read(source: &Source) -> Result<Document, ImportError> {
 }
 
 impl<'n> Importer<'n> {
-    pub(super) fn place(&self, node: &Node) -> Place {
+    pub(super) fn place(&self, node: &Node) -> SourceLocation {
         tree::place(self.source, node)
     }
 

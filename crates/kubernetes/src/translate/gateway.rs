@@ -57,7 +57,7 @@ pub(super) struct GatewayState {
 
 /// Where a gateway listens.
 #[derive(Default)]
-struct Place {
+struct ListenAddress {
     /// Address that is bound.
     bind: Option<IpAddr>,
     /// Addresses of its status.
@@ -66,14 +66,14 @@ struct Place {
     problem: Option<Condition>,
 }
 
-impl Place {
+impl ListenAddress {
     fn at(address: IpAddr) -> Self {
         let addresses = vec![json!({"type": "IPAddress", "value": address.to_string()})];
-        Place { bind: Some(address), addresses, ..Place::default() }
+        ListenAddress { bind: Some(address), addresses, ..ListenAddress::default() }
     }
 
     fn fails(problem: Condition) -> Self {
-        Place { problem: Some(problem), ..Place::default() }
+        ListenAddress { problem: Some(problem), ..ListenAddress::default() }
     }
 }
 
@@ -135,7 +135,7 @@ pub(super) fn gateways(world: &mut World<'_>, allocations: &mut Allocations) -> 
     own.into_iter()
         .map(|object| {
             let key = object.key();
-            let Place { bind, addresses, wanted, problem } = place(world, allocations, &object);
+            let ListenAddress { bind, addresses, wanted, problem } = place(world, allocations, &object);
             let listeners = listener::states(world, allocations, &object, bind);
             GatewayState { object, key, addresses, wanted, problem, listeners }
         })
@@ -153,18 +153,18 @@ fn note(world: &World<'_>, allocations: &mut Allocations, gateway: &Gateway) {
 }
 
 /// Where a gateway listens, or what is wrong with what it wants.
-fn place(world: &World<'_>, allocations: &mut Allocations, gateway: &Gateway) -> Place {
+fn place(world: &World<'_>, allocations: &mut Allocations, gateway: &Gateway) -> ListenAddress {
     match &world.settings.addresses {
         Addresses::Bare(network) => match address(*network, allocations, gateway) {
-            Ok(address) => Place::at(address),
-            Err(problem) => Place::fails(problem),
+            Ok(address) => ListenAddress::at(address),
+            Err(problem) => ListenAddress::fails(problem),
         },
-        Addresses::Shared { bind, services: None, .. } => Place::at(*bind),
+        Addresses::Shared { bind, services: None, .. } => ListenAddress::at(*bind),
         Addresses::Shared { bind, services: Some(_), .. } => match service::wanted_address(world, gateway) {
-            Err(problem) => Place::fails(problem),
+            Err(problem) => ListenAddress::fails(problem),
             Ok(wanted) => {
                 let (addresses, problem) = service_addresses(world, &gateway.key(), wanted);
-                Place { bind: Some(*bind), addresses, wanted, problem }
+                ListenAddress { bind: Some(*bind), addresses, wanted, problem }
             }
         },
     }

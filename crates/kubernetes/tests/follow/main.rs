@@ -28,7 +28,7 @@ const DEADLINE: Duration = Duration::from_secs(40);
 
 /// What a gateway was told.
 #[derive(Default, Clone)]
-struct Told(Arc<Mutex<Says>>);
+struct Received(Arc<Mutex<Says>>);
 
 #[derive(Default)]
 struct Says {
@@ -40,7 +40,7 @@ struct Says {
     refuses: usize,
 }
 
-impl Follow for Told {
+impl Follow for Received {
     async fn apply(&self, translation: &Translation) -> Result<(), Refused> {
         let mut says = self.0.lock().unwrap();
         if says.refuses > 0 {
@@ -62,7 +62,7 @@ impl Follow for Told {
     }
 }
 
-impl Told {
+impl Received {
     fn applied(&self) -> usize {
         self.0.lock().unwrap().applied
     }
@@ -130,7 +130,7 @@ async fn cluster() -> Server {
     server
 }
 
-fn follow(server: &Server, lease: Option<&str>) -> (Told, JoinHandle<()>) {
+fn follow(server: &Server, lease: Option<&str>) -> (Received, JoinHandle<()>) {
     follow_at(server, lease, bare())
 }
 
@@ -138,12 +138,12 @@ fn bare() -> Addresses {
     Addresses::Bare("10.88.1.0/24".parse().unwrap())
 }
 
-fn follow_at(server: &Server, lease: Option<&str>, addresses: Addresses) -> (Told, JoinHandle<()>) {
-    let told = Told::default();
+fn follow_at(server: &Server, lease: Option<&str>, addresses: Addresses) -> (Received, JoinHandle<()>) {
+    let told = Received::default();
     (told.clone(), follow_with(server, &told, lease, addresses))
 }
 
-fn follow_with(server: &Server, told: &Told, lease: Option<&str>, addresses: Addresses) -> JoinHandle<()> {
+fn follow_with(server: &Server, told: &Received, lease: Option<&str>, addresses: Addresses) -> JoinHandle<()> {
     let access = Access::of_url(&format!("http://127.0.0.1:{}", server.port), None, None).unwrap();
     let settings = Settings { controller: "weir.dev/gateway".to_owned(), addresses };
     let lease = lease.map(|identity| LeaseSettings { key: Key::new("weir", "weir"), identity: identity.to_owned() });
@@ -227,7 +227,7 @@ async fn an_object_that_cannot_be_read_is_left_out() {
     };
     server.put(&gateway_api("httproutes"), unreadable("b"));
     let (told, _task) = follow(&server, None);
-    let has = |told: &Told, expected: &[&str]| {
+    let has = |told: &Received, expected: &[&str]| {
         let paths = told.paths();
         paths.len() == expected.len() && expected.iter().all(|path| paths.iter().any(|one| one.starts_with(path)))
     };
@@ -242,7 +242,7 @@ async fn an_object_that_cannot_be_read_is_left_out() {
 #[tokio::test]
 async fn what_was_refused_is_tried_again() {
     let server = cluster().await;
-    let told = Told::default();
+    let told = Received::default();
     told.0.lock().unwrap().refuses = 1;
     let _task = follow_with(&server, &told, None, bare());
     until("the second attempt", || !told.paths().is_empty()).await;

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::server::Server;
-use super::{Told, cluster, follow_at, gateway_api, object, until};
+use super::{Received, cluster, follow_at, gateway_api, object, until};
 
 const SERVICES: &str = "/api/v1/services";
 
-fn with_services(server: &Server, lease: Option<&str>) -> (Told, JoinHandle<()>) {
+fn with_services(server: &Server, lease: Option<&str>) -> (Received, JoinHandle<()>) {
     let pods = BTreeMap::from([("app".to_owned(), "weir".to_owned())]);
     let services = Some(Services { namespace: "edge".to_owned(), pods, kind: ServiceType::LoadBalancer });
     let bind = "0.0.0.0".parse().unwrap();

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 /// Where a pattern is looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum SearchedPart {
     Code,
     Type,
     Message,
@@ -18,7 +18,7 @@ pub(super) struct Pattern {
     pub(super) fault: Fault,
     /// `None`: any status.
     pub(super) status: Option<u16>,
-    pub(super) place: Place,
+    pub(super) place: SearchedPart,
     /// In lower case; `*` stands for any text. Messages contain it, codes and types are equal to it.
     pub(super) text: &'static str,
     /// A real text that it matches.
@@ -36,9 +36,9 @@ pub(super) static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
                 fault: Fault(parts.next()?.strip_prefix('F')?.parse().ok()?),
                 status: parts.next()?.parse().ok(),
                 place: match parts.next()? {
-                    "code" => Place::Code,
-                    "type" => Place::Type,
-                    _ => Place::Message,
+                    "code" => SearchedPart::Code,
+                    "type" => SearchedPart::Type,
+                    _ => SearchedPart::Message,
                 },
                 text: parts.next()?,
                 #[cfg(test)]
@@ -55,9 +55,9 @@ pub(super) fn find(status: u16, error: &UpstreamError) -> Option<Fault> {
         .iter()
         .filter(|pattern| pattern.status.is_none_or(|expected| expected == status))
         .find(|pattern| match pattern.place {
-            Place::Code => error.code.eq_ignore_ascii_case(pattern.text),
-            Place::Type => error.kind.eq_ignore_ascii_case(pattern.text),
-            Place::Message => contains(&message, pattern.text),
+            SearchedPart::Code => error.code.eq_ignore_ascii_case(pattern.text),
+            SearchedPart::Type => error.kind.eq_ignore_ascii_case(pattern.text),
+            SearchedPart::Message => contains(&message, pattern.text),
         })
         .map(|pattern| pattern.fault)
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::Api;
 use crate::response;
-use pattern::{PATTERNS, Place};
+use pattern::{PATTERNS, SearchedPart};
 
 const OK: Head = Head { status: 200, retry_after: None };
 
@@ -18,9 +18,9 @@ fn every_pattern_matches_its_example() {
         let mut error = UpstreamError::default();
         let text = pattern.example.to_owned();
         match pattern.place {
-            Place::Code => error.code = text,
-            Place::Type => error.kind = text,
-            Place::Message => error.message = text,
+            SearchedPart::Code => error.code = text,
+            SearchedPart::Type => error.kind = text,
+            SearchedPart::Message => error.message = text,
         }
         assert_eq!(of_error(&error, Some(pattern.status.unwrap_or(400)), None), pattern.fault, "{pattern:?}");
     }

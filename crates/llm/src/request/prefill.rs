@@ -38,7 +38,7 @@ const WRITTEN: [&str; 2] = ["continue_final_message", "add_generation_prompt"];
 
 /// What is found of a request.
 #[derive(Default)]
-struct Place {
+struct InsertPoint {
     /// Where the message goes, or the text.
     at: Option<usize>,
     /// Role of the last message.
@@ -55,7 +55,7 @@ pub fn prefilled(api: Api, body: &[u8], text: &str, prefill: Prefill) -> Option<
         Api::Completions => "prompt",
         _ => return None,
     };
-    let Place { at: Some(at), role, is_unfit: false } = place(body, list)? else { return None };
+    let InsertPoint { at: Some(at), role, is_unfit: false } = place(body, list)? else { return None };
     if role == "assistant" {
         return None;
     }
@@ -77,9 +77,9 @@ pub fn prefilled(api: Api, body: &[u8], text: &str, prefill: Prefill) -> Option<
 }
 
 /// Looks for the end of the list of messages that is not empty, or of the prompt, and for what is against it.
-fn place(body: &[u8], list: &str) -> Option<Place> {
+fn place(body: &[u8], list: &str) -> Option<InsertPoint> {
     let (mut lexer, mut at) = (Lexer::new(), 0);
-    let mut place = Place::default();
+    let mut place = InsertPoint::default();
     let (mut top, mut inner) = (String::new(), String::new());
     let mut elements = 0;
     while let Some(token) = lexer.next(body, &mut at).ok()? {

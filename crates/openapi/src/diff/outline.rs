@@ -124,7 +124,7 @@ fn outline<'d>(input: &Input<'d, '_>, title: String, schemas: &mut Schemas<'d>) 
     }
 }
 
-fn body<'d>(input: &Input<'d, '_>, found: &[compile::Found<'d>], schemas: &mut Schemas<'d>) -> Option<Body> {
+fn body<'d>(input: &Input<'d, '_>, found: &[compile::FoundParameter<'d>], schemas: &mut Schemas<'d>) -> Option<Body> {
     if input.is_swagger2 {
         let (.., view) = found.iter().find(|(place, ..)| *place == "body")?;
         let schema = view.get("schema").map(|schema| schemas.translated(schema));

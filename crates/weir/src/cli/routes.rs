@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use weir::config::{Config, load_file, process_environment};
-use weir::route::explain::{Explanation, Request, Taken, explain};
+use weir::route::explain::{Explanation, Request, TakenRoute, explain};
 use weir::route::{Described, Table};
 
 use super::{BAD_CONFIGURATION, print, refuse};
@@ -96,7 +96,7 @@ fn text(explained: &Explanation) -> String {
 }
 
 /// The route that takes the request, why, and what happens next.
-fn taken(route: &Taken) -> String {
+fn taken(route: &TakenRoute) -> String {
     let mut text = format!("`{}`: {}\n  because of {}\n", route.name, route.to, route.because.join(", "));
     if let Some(checked) = &route.checked {
         text.push_str(&format!("  checked by the description of {checked}\n"));

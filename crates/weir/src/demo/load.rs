@@ -21,9 +21,9 @@ pub(super) struct Counts {
 #[derive(Debug, Default)]
 pub(super) struct Load(Mutex<Counts>);
 
-/// A request in flight; one that is dropped before [`Place::done`] was cancelled.
+/// A request in flight; one that is dropped before [`LoadSlot::done`] was cancelled.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct LoadSlot {
     load: Arc<Load>,
     done: bool,
 }
@@ -38,7 +38,7 @@ impl Load {
     }
 
     /// Takes a place in flight, or says what a request that gets none gets a response.
-    pub(super) fn admit(self: &Arc<Self>, settings: &Settings) -> Result<Place, Refusal> {
+    pub(super) fn admit(self: &Arc<Self>, settings: &Settings) -> Result<LoadSlot, Refusal> {
         let mut counts = self.counts();
         if settings.concurrency > 0 && counts.in_flight >= u64::from(settings.concurrency) {
             counts.refused += 1;
@@ -51,18 +51,18 @@ impl Load {
             return Err(Refusal::simulated(settings.error_status));
         }
         counts.in_flight += 1;
-        Ok(Place { load: self.clone(), done: false })
+        Ok(LoadSlot { load: self.clone(), done: false })
     }
 }
 
-impl Place {
+impl LoadSlot {
     /// The last byte is handed to the connection.
     pub(super) fn done(mut self) {
         self.done = true;
     }
 }
 
-impl Drop for Place {
+impl Drop for LoadSlot {
     fn drop(&mut self) {
         let mut counts = self.load.counts();
         counts.in_flight -= 1;

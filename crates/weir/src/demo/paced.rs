@@ -10,7 +10,7 @@ use axum::http::{HeaderValue, Response, header};
 use hyper::body::{Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::load::Place;
+use super::load::LoadSlot;
 
 /// What is sent, with the time after admission when it is due; ascending.
 type Pieces = Box<dyn Iterator<Item = (Duration, Bytes)> + Send>;
@@ -18,7 +18,7 @@ type Pieces = Box<dyn Iterator<Item = (Duration, Bytes)> + Send>;
 /// Waits for the first piece; status and fields go with it. hyper drops this future, or the body, when the client has
 /// gone, and with it the place.
 pub(super) async fn response(
-    place: Place,
+    place: LoadSlot,
     pieces: impl Iterator<Item = (Duration, Bytes)> + Send + 'static,
     content_type: &'static str,
     length: Option<u64>,
@@ -42,7 +42,7 @@ struct Paced {
     left: Option<u64>,
     /// Rings when `next` is due.
     timer: Pin<Box<Sleep>>,
-    place: Option<Place>,
+    place: Option<LoadSlot>,
 }
 
 impl hyper::body::Body for Paced {

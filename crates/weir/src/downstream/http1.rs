@@ -49,7 +49,7 @@ pub async fn serve(worker: Rc<Worker>, stream: Stream, client: Client, origin: A
         match read_preface(&worker, &mut down).await {
             Preface::Http2 => return http2::serve(worker, down).await,
             Preface::Http1 => {}
-            Preface::Nothing => return give_back(&worker, down),
+            Preface::Nothing => return return_buffer(&worker, down),
         }
     }
     let mut scanner = HeadScanner::new();
@@ -66,18 +66,18 @@ pub async fn serve(worker: Rc<Worker>, stream: Stream, client: Client, origin: A
             Next::KeepAlive => {}
             Next::Drain(body) => {
                 if !drain(&worker, &mut down, *body).await {
-                    return give_back(&worker, down);
+                    return return_buffer(&worker, down);
                 }
             }
             Next::Close if !down.has_unread() => return close(&worker, down),
             Next::Close | Next::Linger => {
                 down.deadline.set(Some(LINGER));
                 down.linger(&worker.buffers, LINGER_BYTES).await;
-                return give_back(&worker, down);
+                return return_buffer(&worker, down);
             }
             Next::Abort => {
                 down.stream.abort();
-                return give_back(&worker, down);
+                return return_buffer(&worker, down);
             }
         }
         if down.buffer.is_empty() {
@@ -106,7 +106,7 @@ pub fn serve_one(
             Arrived::Nothing => Next::Abort,
             Arrived::Refused(error) => refuse(&worker, &mut down, error).await,
         };
-        give_back(&worker, down);
+        return_buffer(&worker, down);
     }
 }
 
@@ -349,9 +349,9 @@ async fn drain(worker: &Worker, down: &mut Downstream, mut body: Pump) -> bool {
 /// The end of a connection that ends in order.
 fn close(worker: &Worker, mut down: Downstream) {
     down.stream.say_end();
-    give_back(worker, down);
+    return_buffer(worker, down);
 }
 
-fn give_back(worker: &Worker, down: Downstream) {
+fn return_buffer(worker: &Worker, down: Downstream) {
     worker.buffers.put_back(down.buffer);
 }

@@ -34,7 +34,7 @@ use crate::policy::cache::RouteCache;
 use crate::policy::cache::entry::{Entry, Head};
 use crate::policy::cache::fill::{Progress, Reader};
 use crate::policy::cache::lead::Lead;
-use crate::policy::cache::lookup::{Found, KeyScratch};
+use crate::policy::cache::lookup::{CacheLookup, KeyScratch};
 use crate::policy::cache::remote::Remote;
 use crate::policy::cache::rules::request::{Incoming, admit};
 use crate::policy::cache::rules::reuse::{Reuse, assess, may_replace_error};
@@ -153,7 +153,7 @@ fn next_step(x: &mut Exchange<'_>, cache: &RouteCache, wanted: &CacheRequest) ->
         let mut beside = None;
         let mut is_marked = false;
         let (stored, fwd, alone) = match look_up(x, cache, wanted) {
-            Found::Response(entry) => {
+            CacheLookup::Response(entry) => {
                 let freshness = cache.cache.freshness(&entry);
                 match assess(&freshness, wanted, now_ms) {
                     Reuse::Fresh | Reuse::StaleAllowed => return Step::Serve(entry, freshness),
@@ -171,12 +171,12 @@ fn next_step(x: &mut Exchange<'_>, cache: &RouteCache, wanted: &CacheRequest) ->
                     Reuse::NotForThisClient => return Step::Forward(Fwd::Miss),
                 }
             }
-            Found::HitForMiss => {
+            CacheLookup::HitForMiss => {
                 is_marked = true;
                 (None, Fwd::Miss, true)
             }
-            Found::Nothing if x.scratch.key.is_variant() => (None, Fwd::VaryMiss, false),
-            Found::Nothing => (None, Fwd::UriMiss, false),
+            CacheLookup::Nothing if x.scratch.key.is_variant() => (None, Fwd::VaryMiss, false),
+            CacheLookup::Nothing => (None, Fwd::UriMiss, false),
         };
         if wanted.must_not_forward() && cache.remote.is_none() {
             return Step::Refuse;
@@ -189,7 +189,7 @@ fn next_step(x: &mut Exchange<'_>, cache: &RouteCache, wanted: &CacheRequest) ->
                 // The fetch before may have ended between look-up and now.
                 Ok(lead) if stores.load(Ordering::Acquire) == seen => lead,
                 Ok(lead) => match look_up(x, cache, wanted) {
-                    Found::Response(entry) if !is_known(&entry, stored.as_ref(), wanted) => continue,
+                    CacheLookup::Response(entry) if !is_known(&entry, stored.as_ref(), wanted) => continue,
                     _ => lead,
                 },
                 Err(reader) if coalesce::may_wait(wanted) => return Step::Follow(reader),
@@ -208,7 +208,7 @@ fn is_known(found: &Entry, stored: Option<&Entry>, wanted: &CacheRequest) -> boo
     stored.is_some_and(|stored| stored.is(found)) || (wanted.class == Class::Head && found.head.class == Class::Get)
 }
 
-fn look_up(x: &mut Exchange<'_>, cache: &RouteCache, wanted: &CacheRequest) -> Found {
+fn look_up(x: &mut Exchange<'_>, cache: &RouteCache, wanted: &CacheRequest) -> CacheLookup {
     cache.cache.look_up(&mut x.scratch.key, wanted, &x.scratch.request, x.down.buffer.whole())
 }
 
@@ -487,7 +487,7 @@ async fn follow(
             serve(x, cache, wanted, &entry, &freshness, Outcome::StaleOnError { status: None }).await?;
             Ok(Followed::Served)
         }
-        Progress::Found(entry) => {
+        Progress::CacheLookup(entry) => {
             let freshness = cache.cache.freshness(&entry);
             let same = is_same_variant(x, &entry.head);
             if !coalesce::may_share(&freshness, wanted, same, now_ms) {

@@ -7,7 +7,7 @@ use crate::config::{Condition, RouteId};
 use crate::error::Reason;
 use crate::policy::cors;
 use crate::route::path::Target;
-use crate::route::{Found, Lookup};
+use crate::route::{Lookup, RouteMatch};
 
 impl Exchange<'_> {
     /// Finds the route, which decides about all that follows. Also notes whether the request is a preflight of it.
@@ -23,7 +23,7 @@ impl Exchange<'_> {
         self.is_preflight
     }
 
-    fn look_up(&mut self) -> Result<Found, Reason> {
+    fn look_up(&mut self) -> Result<RouteMatch, Reason> {
         let buf = self.down.buffer.whole();
         let head = &self.scratch.request;
         let host = head.authority.map_or(&b""[..], |authority| authority.of_buf(buf));
@@ -39,7 +39,7 @@ impl Exchange<'_> {
         table.check_lengths(target, |name| values(head, buf, name).map(<[u8]>::len).max().unwrap_or(0))?;
         let field_holds = |name: &str, condition: &Condition| condition.holds(values(head, buf, name));
         match table.lookup(host, target, head.method_name.of_buf(buf), field_holds) {
-            Lookup::Found(found) => Ok(found),
+            Lookup::RouteMatch(found) => Ok(found),
             Lookup::NotFound => Err(Reason::NotFound),
             Lookup::MethodNotAllowed(allow) => {
                 let mut methods = Vec::new();

@@ -19,7 +19,7 @@ use crate::config::{Mirror, RouteId};
 use crate::io::buffer::Buffer;
 use crate::io::life::Life;
 use crate::io::stream::{Outgoing, Stream};
-use crate::route::Found;
+use crate::route::RouteMatch;
 use crate::worker::Worker;
 use crate::worker::snapshot::{Snapshot, choice};
 
@@ -30,7 +30,7 @@ pub(super) const MOST_RESPONSE: u64 = 1 << 20;
 
 /// A copy before it is sent. Its place among those in flight is taken from the first byte of its body on, so that bodies are bounded too.
 pub(super) struct Copy {
-    place: Place,
+    place: MirrorSlot,
     body: Vec<u8>,
     most: usize,
     is_too_large: bool,
@@ -43,16 +43,16 @@ impl std::fmt::Debug for Copy {
 }
 
 /// One of the copies in flight.
-struct Place(Arc<AtomicUsize>);
+struct MirrorSlot(Arc<AtomicUsize>);
 
-impl Place {
-    fn take(count: &Arc<AtomicUsize>) -> Option<Place> {
+impl MirrorSlot {
+    fn take(count: &Arc<AtomicUsize>) -> Option<MirrorSlot> {
         let taken = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < MOST).then_some(n + 1));
-        taken.ok().map(|_| Place(count.clone()))
+        taken.ok().map(|_| MirrorSlot(count.clone()))
     }
 }
 
-impl Drop for Place {
+impl Drop for MirrorSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -62,7 +62,7 @@ impl Drop for Place {
 struct Parts {
     snapshot: Rc<Snapshot>,
     route: RouteId,
-    found: Found,
+    found: RouteMatch,
     client: Client,
     head: Vec<u8>,
     head_length: usize,
@@ -72,7 +72,7 @@ struct Parts {
     request_id: Vec<u8>,
     /// What authorizers changed of it.
     changed: Option<Box<Changed>>,
-    place: Place,
+    place: MirrorSlot,
 }
 
 impl Copy {
@@ -101,8 +101,11 @@ impl Exchange<'_> {
         }
         let kind = self.scratch.request.body;
         let is_too_large = matches!(kind, BodyKind::Length(length) if length > mirror.body_bytes as u64);
-        let place =
-            if self.worker.draining.get() || is_too_large { None } else { Place::take(&self.worker.shared.mirrors) };
+        let place = if self.worker.draining.get() || is_too_large {
+            None
+        } else {
+            MirrorSlot::take(&self.worker.shared.mirrors)
+        };
         match place {
             None => count(snapshot, route, Outcome::Skipped),
             Some(place) if kind == BodyKind::None => self.send_copy(snapshot.clone(), route, place, Vec::new()),
@@ -132,7 +135,7 @@ impl Exchange<'_> {
         self.send_copy(snapshot, route, place, body);
     }
 
-    fn send_copy(&mut self, snapshot: Rc<Snapshot>, route: RouteId, place: Place, body: Vec<u8>) {
+    fn send_copy(&mut self, snapshot: Rc<Snapshot>, route: RouteId, place: MirrorSlot, body: Vec<u8>) {
         let Some(worker) = self.worker.rc() else { return };
         self.ensure_request_id();
         let request = &self.scratch.request;

@@ -52,7 +52,7 @@ use crate::error::{Error, Reason};
 use crate::http::response::{Framing, Prepared};
 use crate::policy::auth::Denied;
 use crate::policy::cors;
-use crate::route::Found;
+use crate::route::RouteMatch;
 use crate::route::path;
 use crate::runtime::clock;
 use crate::runtime::wakeups::Waiting;
@@ -109,7 +109,7 @@ pub struct Exchange<'w> {
     /// The route, once it is found.
     route: Option<RouteId>,
     /// What the route's pattern matched of the path.
-    found: Found,
+    found: RouteMatch,
     /// `Allow` of a 405.
     allow: Option<Vec<u8>>,
     /// Who sends the request, once that is known.
@@ -176,7 +176,7 @@ impl<'w> Exchange<'w> {
             down,
             scratch,
             route: None,
-            found: Found { route: RouteId(0), fixed_len: 0, rest_at: 0 },
+            found: RouteMatch { route: RouteId(0), fixed_len: 0, rest_at: 0 },
             allow: None,
             identity: None,
             challenges: Vec::new(),
@@ -306,7 +306,7 @@ impl<'w> Exchange<'w> {
     }
 
     /// The route is found.
-    fn enter_route(&mut self, found: Found) -> RouteId {
+    fn enter_route(&mut self, found: RouteMatch) -> RouteId {
         self.route = Some(found.route);
         self.found = found;
         if let Some(cors) = &self.snapshot.config().routes[found.route.0].cors {

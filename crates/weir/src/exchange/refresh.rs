@@ -19,7 +19,7 @@ use crate::policy::cache::RouteCache;
 use crate::policy::cache::entry::Entry;
 use crate::policy::cache::lead::Lead;
 use crate::policy::cache::rules::{CacheRequest, Fwd, coalesce};
-use crate::route::Found;
+use crate::route::RouteMatch;
 use crate::worker::Worker;
 use crate::worker::snapshot::Snapshot;
 
@@ -27,7 +27,7 @@ use crate::worker::snapshot::Snapshot;
 struct Refetch {
     snapshot: Rc<Snapshot>,
     route: RouteId,
-    found: Found,
+    found: RouteMatch,
     client: Client,
     /// The request's head, as it came.
     head: Vec<u8>,

@@ -79,7 +79,7 @@ pub(super) async fn send(
     request: Subrequest<'_>,
 ) -> Result<SubResponse, Error> {
     let too_many = || Error::new(Reason::Resources, "too many requests wait for the service");
-    let _place = worker.subrequests.enter(request.service, request.most).ok_or_else(too_many)?;
+    let _place = worker.subrequests.acquire(request.service, request.most).ok_or_else(too_many)?;
     let Subrequest { choices, action, mut head, body, lines, client, origin, body_bytes, is_repeatable, .. } = request;
     let head_length = head.len();
     head.extend_from_slice(&body);

@@ -108,14 +108,14 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Taken {
+    struct Captured {
         is_open: bool,
         text: Vec<u8>,
     }
 
     /// Takes nothing until it is opened.
     #[derive(Clone, Default)]
-    struct Gate(Arc<(Mutex<Taken>, Condvar)>);
+    struct Gate(Arc<(Mutex<Captured>, Condvar)>);
 
     impl Gate {
         fn open(&self) {

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::rewrite;
 use super::split::{self, Sender};
-use super::{Described, Found, Lookup, Table, path};
+use super::{Described, Lookup, RouteMatch, Table, path};
 use crate::config::raw::secrets::shown;
 use crate::config::{
     Action, Condition, Config, HostPattern, LimitTiers, Matcher, Rewrite, Route, RouteId, Split, SplitKey,
@@ -33,7 +33,7 @@ pub struct Request {
 #[derive(Debug, Clone, Serialize)]
 pub struct Explanation {
     /// The route that takes it.
-    pub route: Option<Taken>,
+    pub route: Option<TakenRoute>,
     /// Why none does.
     pub refusal: Option<Refused>,
     /// The path that routes are compared with, where the request has another form of it.
@@ -55,7 +55,7 @@ pub struct Refused {
 
 /// The route that takes a request.
 #[derive(Debug, Clone, Serialize)]
-pub struct Taken {
+pub struct TakenRoute {
     /// Its name.
     pub name: String,
     /// What it does, in a few words.
@@ -183,9 +183,9 @@ pub fn explain(config: &Config, table: &Table, request: &Request) -> Explanation
     }
     let host = request.host.as_bytes();
     let preflight = request.requested_method().and_then(|method| table.lookup_preflight(host, target, method));
-    let looked_up = preflight.map_or_else(|| request.lookup(table, target), Lookup::Found);
+    let looked_up = preflight.map_or_else(|| request.lookup(table, target), Lookup::RouteMatch);
     let (found, mut explained) = match looked_up {
-        Lookup::Found(found) => {
+        Lookup::RouteMatch(found) => {
             let route = taken(config, request, &config.routes[found.route.0], found, target);
             (Some(found), Explanation { route: Some(route), ..nothing })
         }
@@ -211,8 +211,8 @@ pub fn explain(config: &Config, table: &Table, request: &Request) -> Explanation
 }
 
 /// The route that takes the request, why, and what happens next.
-fn taken(config: &Config, request: &Request, route: &Route, found: Found, target: path::Target<'_>) -> Taken {
-    let mut taken = Taken {
+fn taken(config: &Config, request: &Request, route: &Route, found: RouteMatch, target: path::Target<'_>) -> TakenRoute {
+    let mut taken = TakenRoute {
         name: route.name.to_string(),
         to: Described::of(config, route).to,
         because: because(&route.matcher),
@@ -327,8 +327,9 @@ fn why_not(route: &Route, request: &Request, target: path::Target<'_>) -> Option
     let query_wanted = std::mem::take(&mut probe.matcher.query);
     let methods = std::mem::take(&mut probe.matcher.methods);
     let host = std::mem::replace(&mut probe.matcher.host, HostPattern::Any);
-    let matches =
-        |probe: &Route| matches!(request.lookup(&Table::new(std::slice::from_ref(probe)), target), Lookup::Found(_));
+    let matches = |probe: &Route| {
+        matches!(request.lookup(&Table::new(std::slice::from_ref(probe)), target), Lookup::RouteMatch(_))
+    };
     if !matches(&probe) {
         return None;
     }

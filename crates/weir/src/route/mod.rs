@@ -16,4 +16,4 @@ pub use message::{host, path};
 
 pub use describe::{Described, describe};
 pub use method::Allow;
-pub use table::{Found, Lookup, Table};
+pub use table::{Lookup, RouteMatch, Table};

@@ -1,6 +1,6 @@
 //! The target that an upstream gets, and the location that a redirect leads to.
 
-use super::Found;
+use super::RouteMatch;
 use super::host;
 use super::path::Target;
 use crate::config::{Redirect, RedirectParts, Rewrite};
@@ -10,7 +10,7 @@ use crate::config::{Redirect, RedirectParts, Rewrite};
 ///
 /// `base_path` has no slash at its end. The parts of the client's path are in their normal form, so that the result is a path in normal form
 /// too.
-pub fn upstream_target(out: &mut Vec<u8>, base_path: &str, rewrite: &Rewrite, found: Found, target: Target<'_>) {
+pub fn upstream_target(out: &mut Vec<u8>, base_path: &str, rewrite: &Rewrite, found: RouteMatch, target: Target<'_>) {
     out.extend_from_slice(base_path.as_bytes());
     match rewrite {
         Rewrite::None => out.extend_from_slice(target.path),
@@ -45,7 +45,7 @@ pub fn changed_location(
     out: &mut Vec<u8>,
     parts: &RedirectParts,
     origin: RequestOrigin<'_>,
-    found: Found,
+    found: RouteMatch,
     target: Target<'_>,
 ) {
     let mut memory = [0; host::MAX_BYTES];
@@ -69,7 +69,7 @@ fn port_of(authority: &[u8]) -> Option<u16> {
 }
 
 /// Writes the `Location` of a redirect (RFC 9110 §10.2.2) behind what is in `out`. The query follows, unless the redirect has its own.
-pub fn location(out: &mut Vec<u8>, redirect: &Redirect, found: Found, target: Target<'_>) {
+pub fn location(out: &mut Vec<u8>, redirect: &Redirect, found: RouteMatch, target: Target<'_>) {
     out.extend_from_slice(redirect.to.as_bytes());
     if redirect.append_rest {
         // `//` would be the start of another host; it is there only where `server.path.double_slash` keeps it.

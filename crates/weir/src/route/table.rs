@@ -70,7 +70,7 @@ struct Candidate {
 
 /// The route that takes a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct RouteMatch {
     /// Index into the routes that the table was built from.
     pub route: RouteId,
     /// Bytes of the path that the fixed part of the pattern matched: what stands before its first parameter or wildcard, without the slash
@@ -84,7 +84,7 @@ pub struct Found {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Lookup<'t> {
     /// A route takes the request.
-    Found(Found),
+    RouteMatch(RouteMatch),
     /// Routes match the path, but none of them the method (405).
     MethodNotAllowed(Allow<'t>),
     /// No route matches (404).
@@ -186,7 +186,7 @@ impl Table {
             takes
         });
         match found {
-            Some(found) => Lookup::Found(found),
+            Some(found) => Lookup::RouteMatch(found),
             None if allow == MethodSet::NONE => Lookup::NotFound,
             None => Lookup::MethodNotAllowed(Allow { methods: &self.methods, set: allow }),
         }
@@ -197,14 +197,14 @@ impl Table {
     ///
     /// To be called first for an OPTIONS request with `Origin` and `Access-Control-Request-Method`; without a result the request is one
     /// like any other, for [`Table::lookup`].
-    pub fn lookup_preflight(&self, host: &[u8], target: Target<'_>, requested_method: &[u8]) -> Option<Found> {
+    pub fn lookup_preflight(&self, host: &[u8], target: Target<'_>, requested_method: &[u8]) -> Option<RouteMatch> {
         let method = self.methods.one(requested_method);
         self.find(host, target.path, &mut |candidate: &Candidate| {
             candidate.cors && candidate.methods.holds(method) && candidate.takes_query(target.query)
         })
     }
 
-    fn find(&self, host: &[u8], path: &[u8], accept: &mut impl FnMut(&Candidate) -> bool) -> Option<Found> {
+    fn find(&self, host: &[u8], path: &[u8], accept: &mut impl FnMut(&Candidate) -> bool) -> Option<RouteMatch> {
         // Most files match no host; they pay nothing for it.
         if !(self.exact_hosts.is_empty() && self.suffix_hosts.is_empty()) {
             let mut scratch = [0; host::MAX_BYTES];
@@ -217,7 +217,12 @@ impl Table {
         self.any_host.find(path, accept)
     }
 
-    fn find_by_host(&self, host: &[u8], path: &[u8], accept: &mut impl FnMut(&Candidate) -> bool) -> Option<Found> {
+    fn find_by_host(
+        &self,
+        host: &[u8],
+        path: &[u8],
+        accept: &mut impl FnMut(&Candidate) -> bool,
+    ) -> Option<RouteMatch> {
         if let Some(found) = self.exact_hosts.get(host).and_then(|paths| paths.find(path, accept)) {
             return Some(found);
         }
@@ -231,7 +236,7 @@ impl Table {
 }
 
 impl Paths {
-    fn find(&self, path: &[u8], accept: &mut impl FnMut(&Candidate) -> bool) -> Option<Found> {
+    fn find(&self, path: &[u8], accept: &mut impl FnMut(&Candidate) -> bool) -> Option<RouteMatch> {
         if let Some(candidates) = self.exact.get(path)
             && let Some(candidate) = candidates.iter().find(|candidate| accept(candidate))
         {
@@ -252,7 +257,7 @@ impl Paths {
 impl Paths {
     /// Templates and regular expressions.
     #[cold]
-    fn find_before_wildcards(&self, path: &[u8], accept: &mut impl FnMut(&Candidate) -> bool) -> Option<Found> {
+    fn find_before_wildcards(&self, path: &[u8], accept: &mut impl FnMut(&Candidate) -> bool) -> Option<RouteMatch> {
         if let Some(hit) = self.patterns.find_template(path, accept) {
             return Some(hit.value.found(hit.rest_at));
         }
@@ -267,8 +272,8 @@ impl Candidate {
         self.query.iter().all(|(name, condition)| condition.holds(query::values(query, name)))
     }
 
-    fn found(&self, rest_at: usize) -> Found {
-        Found { route: self.route, fixed_len: self.fixed_len, rest_at }
+    fn found(&self, rest_at: usize) -> RouteMatch {
+        RouteMatch { route: self.route, fixed_len: self.fixed_len, rest_at }
     }
 
     /// More header and query matches first, then the order of the file.
@@ -332,7 +337,7 @@ fn names<'c>(conditions: impl Iterator<Item = &'c (Arc<str>, Condition)>) -> Box
     names.into()
 }
 
-/// See [`Found::fixed_len`].
+/// See [`RouteMatch::fixed_len`].
 fn fixed_len(path: &PathPattern) -> usize {
     match path {
         PathPattern::Exact(path) | PathPattern::Below(path) => path.len(),

@@ -151,14 +151,14 @@ impl ControlThread {
                 self.shared.refuse_readiness();
                 match self.wait_before_drain().await {
                     Delay::Over => self.drain(&mut workers, &stop_admin).await,
-                    Delay::HandedOver => self.leave(&mut workers, &stop_admin).await,
+                    Delay::HandedOver => self.hand_over(&mut workers, &stop_admin).await,
                     Delay::SecondSignal => {
                         self.stop_accepting();
                         self.cut_off(&mut workers).await;
                     }
                 }
             }
-            Ending::HandedOver => self.leave(&mut workers, &stop_admin).await,
+            Ending::HandedOver => self.hand_over(&mut workers, &stop_admin).await,
             Ending::WorkerEnded(index) => {
                 tracing::error!(index, "a worker ended unexpectedly: the process drains and ends");
                 self.shared.refuse_readiness();
@@ -258,7 +258,7 @@ impl ControlThread {
     }
 
     /// Drains, because another process has the sockets. The admin address belongs to that one.
-    async fn leave(&mut self, workers: &mut Workers, stop_admin: &watch::Sender<bool>) {
+    async fn hand_over(&mut self, workers: &mut Workers, stop_admin: &watch::Sender<bool>) {
         let _ = stop_admin.send(true);
         self.controller.listeners().disown_files();
         self.offers.end();

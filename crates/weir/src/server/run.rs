@@ -88,7 +88,7 @@ pub fn run(
         wakeups::coalesce(snapshot.config().server.coalesce);
         let worker = Worker::new(index, shared, snapshot, metrics, seed);
         let _ = last.0.set(worker.clone());
-        let _told = Told(worker.clone());
+        let _told = PanicReport(worker.clone());
         worker.deadlines.count_early(worker.metrics.early_deadline_counter());
         spawn_local(worker.deadlines.clone().run());
         let _ = ready.send(Ok(()));
@@ -112,9 +112,9 @@ impl Drop for Last {
 }
 
 /// Says what the panic of a worker costs, before its connections end.
-struct Told(Rc<Worker>);
+struct PanicReport(Rc<Worker>);
 
-impl Drop for Told {
+impl Drop for PanicReport {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let (worker, connections) = (self.0.index, self.0.handle().connections.load(Ordering::Relaxed));

@@ -89,7 +89,7 @@ impl Breaker {
     }
 
     /// Lets a request through, or not. Who gets [`Entry::Probe`] must end with [`Breaker::record`] or [`Breaker::abandon`].
-    pub(super) fn enter(&self, now: Moment) -> Option<Entry> {
+    pub(super) fn acquire(&self, now: Moment) -> Option<Entry> {
         let word = self.state.load(Ordering::Acquire);
         match kind(word) {
             CLOSED => Some(Entry::Closed(epoch(word))),

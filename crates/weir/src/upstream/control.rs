@@ -43,7 +43,7 @@ type Resolution = Result<Vec<IpAddr>, String>;
 /// A look-up that ended.
 enum Done {
     Name(Arc<str>, Resolution),
-    Service(Arc<str>, Result<srv::Found, String>),
+    Service(Arc<str>, Result<srv::SrvRecords, String>),
     Registry(Arc<Registry>, registry::Response),
 }
 
@@ -51,7 +51,7 @@ enum Done {
 #[derive(Debug, Default)]
 pub struct Resolved {
     names: Vec<(Arc<str>, Resolution)>,
-    services: Vec<(Arc<str>, Result<srv::Found, String>)>,
+    services: Vec<(Arc<str>, Result<srv::SrvRecords, String>)>,
     registries: Vec<(Arc<Registry>, registry::Response)>,
     /// Names and services that were not resolved, or read, before the deadline.
     pub missing: Vec<Arc<str>>,

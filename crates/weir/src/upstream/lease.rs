@@ -131,7 +131,7 @@ impl Drop for Lease {
         if let (Some(breaker), Some(entry)) = (&target.breaker, self.entry) {
             breaker.abandon(entry);
         }
-        target.state.leave();
+        target.state.release();
         if self.set.shared.queue.is_waited_for()
             && let Some(upstream) = self.set.upstream.upgrade()
         {

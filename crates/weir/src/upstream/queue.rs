@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use self::drain::Drain;
 pub use self::line::QueueEntry;
-use self::line::{Line, Place};
+use self::line::{Line, QueueSlot};
 use self::waits::Waits;
 pub use self::waits::{BOUNDS, ClassWaits};
 use super::Upstream;
@@ -156,13 +156,13 @@ impl Queue {
         Some(lease)
     }
 
-    fn is_first(&self, place: Place) -> bool {
+    fn is_first(&self, place: QueueSlot) -> bool {
         super::lock(&self.inner).line.first().is_some_and(|(first, _)| first == place)
     }
 
-    fn leave(&self, place: Place) {
+    fn release(&self, place: QueueSlot) {
         let mut inner = super::lock(&self.inner);
-        if inner.line.leave(place).is_some() {
+        if inner.line.release(place).is_some() {
             self.waiting.store(inner.line.len(), Ordering::SeqCst);
         }
     }
@@ -175,7 +175,7 @@ pub(super) fn wait(
     entry: QueueEntry,
     tried: Box<[TargetId]>,
 ) -> impl Future<Output = Result<Lease, WaitError>> + Send + use<> {
-    let entered = spec.ok_or(WaitError::QueueFull).and_then(|spec| enter(upstream, spec, entry, tried));
+    let entered = spec.ok_or(WaitError::QueueFull).and_then(|spec| acquire(upstream, spec, entry, tried));
     async move {
         let (mut waiting, timeout) = entered?;
         let given = async {
@@ -195,7 +195,7 @@ pub(super) fn wait(
     }
 }
 
-fn enter(
+fn acquire(
     upstream: Arc<Upstream>,
     spec: &config::Queue,
     entry: QueueEntry,
@@ -220,7 +220,7 @@ fn enter(
             let out = if is_fair { line.give_up_for(&entry, spec.size) } else { None };
             drop(out.ok_or(WaitError::QueueFull)?.give.send(Err(WaitError::QueueFull)));
         }
-        let place = line.enter(entry, Waiter { give, priority: entry.priority, since: now, tried });
+        let place = line.acquire(entry, Waiter { give, priority: entry.priority, since: now, tried });
         queue.waiting.store(line.len(), Ordering::SeqCst);
         queue.waited.fetch_add(1, Ordering::Relaxed);
         place
@@ -248,7 +248,7 @@ fn time_before(
 /// A request in line.
 struct Waiting {
     upstream: Arc<Upstream>,
-    place: Place,
+    place: QueueSlot,
     given: oneshot::Receiver<Result<Lease, WaitError>>,
 }
 
@@ -262,7 +262,7 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.upstream.shared.queue.leave(self.place);
+        self.upstream.shared.queue.release(self.place);
     }
 }
 

@@ -124,17 +124,17 @@ impl TargetSet {
                 && !tried.contains(&target.id())
         };
         let index = self.targets.iter().position(is_usable)?;
-        self.enter(index, now)
+        self.acquire(index, now)
     }
 
     /// Takes a place at a target for one request. `None`: its last place, or its breaker's one probe, went to somebody else.
-    pub(super) fn enter(self: &Arc<Self>, index: usize, now: Moment) -> Option<Lease> {
+    pub(super) fn acquire(self: &Arc<Self>, index: usize, now: Moment) -> Option<Lease> {
         let target = &self.targets[index];
         let entry = match &target.breaker {
             None => None,
-            Some(breaker) => Some(breaker.enter(now)?),
+            Some(breaker) => Some(breaker.acquire(now)?),
         };
-        if target.state.enter(self.max_in_flight) {
+        if target.state.acquire(self.max_in_flight) {
             return Some(Lease::new(self.clone(), index, entry, now));
         }
         if let (Some(breaker), Some(entry)) = (&target.breaker, entry) {
@@ -201,7 +201,7 @@ impl TargetSet {
             let Some((_, index)) = best else {
                 return if exists { Grant::Full } else { Grant::Unavailable };
             };
-            match self.enter(index, now) {
+            match self.acquire(index, now) {
                 Some(lease) => return Grant::Lease(lease),
                 None => refused.push(index),
             }

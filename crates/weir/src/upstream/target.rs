@@ -254,21 +254,21 @@ impl TargetState {
     }
 
     /// Takes a place among the requests in flight, unless `max` are taken: exact over all workers.
-    pub(super) fn enter(&self, max: Option<u32>) -> bool {
+    pub(super) fn acquire(&self, max: Option<u32>) -> bool {
         let counts = &self.load.counts;
-        // Sequentially consistent, here and in `leave`: see `queue`, which must not miss a place that becomes free.
+        // Sequentially consistent, here and in `release`: see `queue`, which must not miss a place that becomes free.
         let Some(max) = max else {
             counts.fetch_add(ENTERED, Ordering::SeqCst);
             return true;
         };
-        let enter = |word: u64| {
+        let acquire = |word: u64| {
             (word & IN_FLIGHT_MASK < u64::from(max).min(IN_FLIGHT_MASK)).then(|| word.wrapping_add(ENTERED))
         };
-        counts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, enter).is_ok()
+        counts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, acquire).is_ok()
     }
 
     /// Gives the place back.
-    pub(super) fn leave(&self) {
+    pub(super) fn release(&self) {
         self.load.counts.fetch_sub(1, Ordering::SeqCst);
     }
 

@@ -159,7 +159,7 @@ impl View {
             let Some(index) = local.balancer.choose(&choice, &mut local.rng) else {
                 break;
             };
-            match set.enter(index, now) {
+            match set.acquire(index, now) {
                 Some(lease) => return Pick::Target(lease),
                 None => local.refused.push(index),
             }

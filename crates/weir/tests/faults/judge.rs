@@ -2,7 +2,7 @@
 
 use crate::oracle::{self, Message, Reading};
 use crate::rig::Seen;
-use crate::schedule::{Messages, Place, Schedule};
+use crate::schedule::{FaultPoint, Messages, Schedule};
 
 /// What came of a schedule.
 pub(crate) struct Verdict {
@@ -116,8 +116,8 @@ fn judge_response(schedule: &Schedule, seen: &Seen, number: usize, response: &Me
     let status = &response.start[1][..];
     if is_error(response) {
         let is_due = match (schedule.place, number) {
-            (Place::TooLarge, 0) if status == b"413" => true,
-            (Place::BadPath, 0) if status == b"400" => true,
+            (FaultPoint::TooLarge, 0) if status == b"413" => true,
+            (FaultPoint::BadPath, 0) if status == b"400" => true,
             _ => ERRORS.contains(&status),
         };
         let what = String::from_utf8_lossy(&response.body);
@@ -125,7 +125,7 @@ fn judge_response(schedule: &Schedule, seen: &Seen, number: usize, response: &Me
     }
     let expected: Option<Vec<u8>> =
         match (number, schedule.place) {
-            (0, Place::Here) => Some(b"here".to_vec()),
+            (0, FaultPoint::Here) => Some(b"here".to_vec()),
             (0, _) => seen.connections.iter().filter(|connection| !connection.first_response.is_empty()).find_map(
                 |connection| match oracle::response(&connection.first_response, b"POST", connection.closed) {
                     Reading::Message(whole) => Some(whole.body),

@@ -19,7 +19,7 @@ use std::fmt::Write;
 use std::rc::Rc;
 
 use rig::Rig;
-use schedule::{Place, Schedule};
+use schedule::{FaultPoint, Schedule};
 use testkit::Weir;
 use tokio::net::TcpListener;
 use tokio::task::LocalSet;
@@ -126,7 +126,7 @@ async fn run(rig: &Rig, number: usize, schedule: &Schedule) -> judge::Verdict {
     // fails there, and the second one has the fault. That is another schedule.
     for _ in 0..AGAIN {
         let has_second = seen.connections.first().is_some_and(|connection| connection.received.starts_with(b"PUT"));
-        if schedule.place != Place::Upstream || schedule.fault.is_none() || !has_second {
+        if schedule.place != FaultPoint::Upstream || schedule.fault.is_none() || !has_second {
             break;
         }
         seen = rig.play(schedule, &messages).await;

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::oracle::{self, Reading};
-use crate::schedule::{Client, End, Fault, Framing, Messages, Place, Schedule};
+use crate::schedule::{Client, End, Fault, FaultPoint, Framing, Messages, Schedule};
 
 /// Nothing may take so long: the gateway's own deadlines are fractions of a second.
 const HANGS: Duration = Duration::from_secs(30);
@@ -93,7 +93,7 @@ impl Rig {
         let upstream = tokio::task::spawn_local(accept(
             self.listener.clone(),
             shared.clone(),
-            schedule.fault.filter(|_| schedule.place == Place::Upstream),
+            schedule.fault.filter(|_| schedule.place == FaultPoint::Upstream),
             messages.response.clone(),
             schedule.response,
         ));
@@ -112,7 +112,7 @@ impl Rig {
         for (request, lengths) in [Framing::Length, Framing::Chunked].into_iter().zip(&mut lengths) {
             let schedule = Schedule {
                 family: "",
-                place: Place::Upstream,
+                place: FaultPoint::Upstream,
                 request,
                 response: Framing::Length,
                 client: Client::AtOnce,

@@ -51,7 +51,7 @@ pub(crate) struct Fault {
 
 /// Where the first request goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum FaultPoint {
     /// To the upstream.
     Upstream,
     /// To the upstream, on a route whose bodies are smaller.
@@ -65,7 +65,7 @@ pub(crate) enum Place {
 #[derive(Debug, Clone)]
 pub(crate) struct Schedule {
     pub(crate) family: &'static str,
-    pub(crate) place: Place,
+    pub(crate) place: FaultPoint,
     pub(crate) request: Framing,
     pub(crate) response: Framing,
     pub(crate) client: Client,
@@ -94,10 +94,10 @@ impl Schedule {
         let evil = format!("GET /{rig:02}/smuggled/{number:05} HTTP/1.1\r\nHost: a\r\n\r\n");
         let first_body = format!("x={evil}{evil}");
         let path = match self.place {
-            Place::Upstream => "one",
-            Place::TooLarge => "tiny/one",
-            Place::Here => "here/one",
-            Place::BadPath => "a%2fb/one",
+            FaultPoint::Upstream => "one",
+            FaultPoint::TooLarge => "tiny/one",
+            FaultPoint::Here => "here/one",
+            FaultPoint::BadPath => "a%2fb/one",
         };
         let target = |path: &str| format!("/{rig:02}/{path}/{number:05}");
         let targets = [target(path), target("two"), target("three")];
@@ -146,7 +146,7 @@ pub(crate) fn all(forwarded: [(usize, usize); 2]) -> Vec<Schedule> {
     let mut all = Vec::new();
     let plain = Schedule {
         family: "no fault",
-        place: Place::Upstream,
+        place: FaultPoint::Upstream,
         request: Framing::Length,
         response: Framing::Length,
         client: AtOnce,
@@ -204,7 +204,7 @@ pub(crate) fn all(forwarded: [(usize, usize); 2]) -> Vec<Schedule> {
             }
         }
 
-        for place in [Place::Here, Place::TooLarge, Place::BadPath] {
+        for place in [FaultPoint::Here, FaultPoint::TooLarge, FaultPoint::BadPath] {
             let base = Schedule { place, ..base.clone() };
             let messages = base.messages(ANY.0, ANY.1);
             for at in messages.head..messages.first {

@@ -13,7 +13,7 @@ fn response(status: u16, kind: &str, body: &str) -> Fetched {
 
 fn compared(baseline: &Fetched, own: &Fetched, differs: &[&str]) -> Vec<String> {
     let mut differences = Vec::new();
-    let mut found = Found { operation: "op", differences: &mut differences };
+    let mut found = Comparison { operation: "op", differences: &mut differences };
     found.responses(baseline, own, &["content-type".to_owned()], differs);
     differences.iter().map(|one| format!("{}: {} / {}", one.what, one.expected, one.found)).collect()
 }
@@ -89,7 +89,7 @@ fn a_header_that_must_reach_the_upstream_is_looked_for_in_its_echo() {
     };
     let check = |body: &str| {
         let mut differences = Vec::new();
-        Found { operation: "echo", differences: &mut differences }
+        Comparison { operation: "echo", differences: &mut differences }
             .forwarded(&response(200, "a/json", body), &forwarded);
         differences.len()
     };

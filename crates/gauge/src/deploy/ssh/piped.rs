@@ -60,7 +60,7 @@ impl GeneratorHost for Ssh {
         if status == 0 { Ok(text) } else { Err(self.shell.error(text)) }
     }
 
-    fn bring_data(&mut self, file: &Path) -> Result<PathBuf, DeployError> {
+    fn upload_data(&mut self, file: &Path) -> Result<PathBuf, DeployError> {
         if let Some(there) = self.brought.get(file) {
             return Ok(there.clone());
         }

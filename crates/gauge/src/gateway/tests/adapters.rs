@@ -9,7 +9,7 @@ fn get(path: &str, id: &str, server: &str) -> String {
 
 fn files(gateway: &str, paths: &str) -> Result<Written, Unsupported> {
     let model = Model::new(&api(SERVER, paths), &Options::default()).unwrap();
-    by_name(gateway).unwrap().files(&model, &Place::new("127.0.0.1:8080".parse().unwrap(), "/srv"))
+    by_name(gateway).unwrap().files(&model, &Placement::new("127.0.0.1:8080".parse().unwrap(), "/srv"))
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn names_of_captures_are_what_kong_takes() {
 
 fn written(gateway: &str, servers: &str, paths: &str, settings: Settings) -> Written {
     let model = Model::new(&api(servers, paths), &Options { settings, ..Options::default() }).unwrap();
-    by_name(gateway).unwrap().files(&model, &Place::new("127.0.0.1:8080".parse().unwrap(), "/srv")).unwrap()
+    by_name(gateway).unwrap().files(&model, &Placement::new("127.0.0.1:8080".parse().unwrap(), "/srv")).unwrap()
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn tyk_has_its_templates_and_says_what_it_shadows() {
             tyk.notes
         );
     }
-    let place = Place::new("127.0.0.1:8080".parse().unwrap(), "/srv");
+    let place = Placement::new("127.0.0.1:8080".parse().unwrap(), "/srv");
     assert_eq!(by_name("tyk").unwrap().check(&Program { path: "tyk".into() }, &place), None);
 }
 
@@ -127,13 +127,16 @@ fn kong_knows_authorities_and_matches_what_is_reserved() {
 #[test]
 fn memory_is_told_where_it_has_to_be() {
     let program = Program { path: "/bin/x".into() };
-    let place = Place { memory: Some(1 << 30), cpus: 3, ..Place::new("127.0.0.1:8080".parse().unwrap(), "/srv") };
-    let command = |name: &str, place: &Place| by_name(name).unwrap().command(&program, place);
+    let place =
+        Placement { memory: Some(1 << 30), cpus: 3, ..Placement::new("127.0.0.1:8080".parse().unwrap(), "/srv") };
+    let command = |name: &str, place: &Placement| by_name(name).unwrap().command(&program, place);
     for name in ["traefik", "caddy", "krakend", "tyk"] {
         let env = command(name, &place).env;
         assert!(env.contains(&("GOMAXPROCS".to_owned(), "3".to_owned())), "{name}: {env:?}");
         assert!(env.contains(&("GOMEMLIMIT".to_owned(), ((1u64 << 30) / 10 * 9).to_string())), "{name}: {env:?}");
     }
     assert!(command("spring", &place).argv.contains(&"-Xmx512m".to_owned()));
-    assert!(command("spring", &Place { memory: None, ..place }).argv.contains(&"-XX:MaxRAMPercentage=50".to_owned()));
+    assert!(
+        command("spring", &Placement { memory: None, ..place }).argv.contains(&"-XX:MaxRAMPercentage=50".to_owned())
+    );
 }

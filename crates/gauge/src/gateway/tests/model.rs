@@ -82,7 +82,7 @@ fn an_upstream_may_have_a_base_path() {
         let upstream = &model.upstreams[0];
         assert_eq!((upstream.base.as_str(), upstream.address().as_str()), (base, "h:1"));
         for gateway in all() {
-            let written = gateway.files(&model, &Place::new("127.0.0.1:8080".parse().unwrap(), "/srv")).unwrap();
+            let written = gateway.files(&model, &Placement::new("127.0.0.1:8080".parse().unwrap(), "/srv")).unwrap();
             let has = written.files.iter().any(|file| file.text.replace("%%", "%").contains(base));
             assert!(has, "{}: {:?}", gateway.name(), written.files);
         }
@@ -110,7 +110,7 @@ fn a_parameter_may_hold_slashes() {
     let order: Vec<String> = model.paths.iter().map(PathEntry::template).collect();
     assert_eq!(order, ["/v1/a/{x}/{y}", "/v1/a/{p}/status", "/v1/a/{p}"]);
     let files = |name: &str| {
-        let written = by_name(name).unwrap().files(&model, &Place::new("127.0.0.1:8080".parse().unwrap(), "/srv"));
+        let written = by_name(name).unwrap().files(&model, &Placement::new("127.0.0.1:8080".parse().unwrap(), "/srv"));
         let written = written.unwrap();
         (written.files.into_iter().map(|file| file.text).collect::<String>(), written.notes)
     };
@@ -130,7 +130,8 @@ fn a_parameter_may_hold_slashes() {
     }
     // GitHub has both: the part of a segment and the parameter with slashes are one segment to Weir, and one route.
     let both = self::model(&(path("/c/{p}", "all") + &get("/c/{x}...{y}", "two")));
-    let weir = by_name("weir").unwrap().files(&both, &Place::new("127.0.0.1:8080".parse().unwrap(), "/srv")).unwrap();
+    let weir =
+        by_name("weir").unwrap().files(&both, &Placement::new("127.0.0.1:8080".parse().unwrap(), "/srv")).unwrap();
     assert_eq!(weir.files[0].text.matches("path: \"/v1/c/{p}\"").count(), 1, "{}", weir.files[0].text);
     // So has it one for a method and the other for another method.
     let text = path("/d/{p}", "all") + "  '/d/{x}': {delete: {operationId: d, responses: {}}}\n";

@@ -192,7 +192,7 @@ fn what_passes_without_a_check_is_said() {
     let notes = |gateway: &str, policies: Policies| {
         let model = with(policies, &paths).unwrap();
         let gateway = by_name(gateway).unwrap();
-        let written = written(gateway, &model, &Place::new("127.0.0.1:8080".parse().unwrap(), "/srv")).unwrap();
+        let written = written(gateway, &model, &Placement::new("127.0.0.1:8080".parse().unwrap(), "/srv")).unwrap();
         (written.notes.join("\n"), model.notes.join("\n"))
     };
     let (said, _) = notes("weir", policies());
@@ -231,7 +231,7 @@ fn paths_that_become_one_have_one_check() {
     let paths = paths.replace("security:", "parameters: [{name: name, in: path, required: true}], security:");
     let model = with(policies(), &paths).unwrap();
     let weir = by_name("weir").unwrap();
-    let refused = weir.files(&model, &Place::new("127.0.0.1:8080".parse().unwrap(), "/srv")).unwrap_err();
+    let refused = weir.files(&model, &Placement::new("127.0.0.1:8080".parse().unwrap(), "/srv")).unwrap_err();
     assert!(refused.why.ends_with("are one to it, and they need different credentials"), "{}", refused.why);
 }
 

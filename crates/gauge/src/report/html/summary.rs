@@ -8,7 +8,7 @@ use super::charts::{self, Series};
 use super::svg::escape;
 use super::{Page, badges, table, table_with_anchors, view, words};
 use crate::criterion::{Criterion, Reference};
-use crate::results::{Place, Verdict, Weight};
+use crate::results::{Ranked, Verdict, Weight};
 use crate::stats::Estimate;
 
 pub(super) fn write(html: &mut String, page: &Page<'_>) {
@@ -139,7 +139,7 @@ fn cards(html: &mut String, page: &Page<'_>) {
     );
 }
 
-fn card(html: &mut String, page: &Page<'_>, place: &Place) {
+fn card(html: &mut String, page: &Page<'_>, place: &Ranked) {
     let system = page.results.systems.iter().find(|system| system.name == place.system);
     let series = page.series(&place.system);
     let tied = if place.tied_with.is_empty() { "" } else { ", tied" };

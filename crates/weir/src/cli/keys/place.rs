@@ -39,7 +39,7 @@ pub(super) struct PlaceArgs {
 }
 
 /// A store that can be changed.
-pub(super) enum Place {
+pub(super) enum WritableStore {
     File(KeyFile),
     Redis(RemoteKeys),
 }
@@ -50,17 +50,17 @@ fn namespace(text: &str) -> Result<String, &'static str> {
 }
 
 impl PlaceArgs {
-    pub(super) fn open(self) -> Result<Place, Failure> {
+    pub(super) fn open(self) -> Result<WritableStore, Failure> {
         match (self.which.file, self.which.store, self.which.config) {
-            (Some(file), ..) => Ok(Place::File(KeyFile(file))),
-            (None, Some(url), _) => Ok(Place::Redis(RemoteKeys::open(&url, &self.namespace)?)),
+            (Some(file), ..) => Ok(WritableStore::File(KeyFile(file))),
+            (None, Some(url), _) => Ok(WritableStore::Redis(RemoteKeys::open(&url, &self.namespace)?)),
             (None, None, Some(config)) => of_configuration(&config, self.auth.as_deref()),
             (None, None, None) => Err(Failure::usage("expected --file, --store or --config")),
         }
     }
 }
 
-fn of_configuration(path: &std::path::Path, auth: Option<&str>) -> Result<Place, Failure> {
+fn of_configuration(path: &std::path::Path, auth: Option<&str>) -> Result<WritableStore, Failure> {
     let loaded = load_file(path, &process_environment).map_err(|error| match error {
         LoadError::Unreadable { .. } => Failure::unreadable(error.to_string()),
         LoadError::Invalid(problems) => Failure::usage(problems.to_string()),
@@ -83,44 +83,44 @@ fn of_configuration(path: &std::path::Path, auth: Option<&str>) -> Result<Place,
         },
     };
     match store {
-        KeyStore::File(file, _) => Ok(Place::File(KeyFile(file.clone()))),
+        KeyStore::File(file, _) => Ok(WritableStore::File(KeyFile(file.clone()))),
         KeyStore::Variable(name, _) => Err(Failure::usage(format!(
             "{shown}: the keys are in the environment variable {name}; change them where it is set, with --file"
         ))),
         KeyStore::Redis(_) => match &loaded.config.redis {
-            Some(redis) => Ok(Place::Redis(RemoteKeys::open(&redis.url, &redis.namespace)?)),
+            Some(redis) => Ok(WritableStore::Redis(RemoteKeys::open(&redis.url, &redis.namespace)?)),
             None => Err(Failure::usage(format!("{shown}: there is no `redis` section"))),
         },
     }
 }
 
-impl Place {
+impl WritableStore {
     pub(super) fn add(&self, entry: &Entry) -> Result<(), Failure> {
         match self {
-            Place::File(file) => file.add(entry),
-            Place::Redis(redis) => redis.add(entry),
+            WritableStore::File(file) => file.add(entry),
+            WritableStore::Redis(redis) => redis.add(entry),
         }
     }
 
     pub(super) fn list(&self) -> Result<Vec<Result<Entry, String>>, Failure> {
         match self {
-            Place::File(file) => file.list(),
-            Place::Redis(redis) => redis.list(),
+            WritableStore::File(file) => file.list(),
+            WritableStore::Redis(redis) => redis.list(),
         }
     }
 
     /// Makes another key, and lets the old one expire after this time.
     pub(super) fn rotate(&self, id: &str, overlap: Duration) -> Result<Successor, Failure> {
         match self {
-            Place::File(file) => file.rotate(id, overlap),
-            Place::Redis(redis) => redis.rotate(id, overlap),
+            WritableStore::File(file) => file.rotate(id, overlap),
+            WritableStore::Redis(redis) => redis.rotate(id, overlap),
         }
     }
 
     pub(super) fn revoke(&self, id: &str) -> Result<(), Failure> {
         match self {
-            Place::File(file) => file.revoke(id),
-            Place::Redis(redis) => redis.revoke(id),
+            WritableStore::File(file) => file.revoke(id),
+            WritableStore::Redis(redis) => redis.revoke(id),
         }
     }
 }

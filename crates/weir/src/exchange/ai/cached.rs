@@ -104,7 +104,7 @@ async fn look_up(
         }
         match follow(x, call, cache, &reader, heartbeat).await {
             Followed::Served(result) => return Some(result),
-            Followed::Found(entry) => return Some(hit(x, call, cache, &entry, heartbeat).await),
+            Followed::CacheLookup(entry) => return Some(hit(x, call, cache, &entry, heartbeat).await),
             Followed::Failed(Some(error)) if has_failed => {
                 miss(x, call, cache);
                 return Some(Err(error.into()));
@@ -181,7 +181,7 @@ pub(super) async fn serve(
             let outcome = forwarded(Fwd::UriMiss, None);
             deliver(x, call, cache, (&*head, &reader), outcome, heartbeat).await
         }
-        Ok(Started::Found(entry)) => match cache {
+        Ok(Started::CacheLookup(entry)) => match cache {
             Some(cache) => return hit(x, call, cache, &entry, heartbeat).await,
             None => Err(Reason::SharedFetchFailed.into()),
         },
@@ -237,7 +237,7 @@ enum Followed {
     /// The client has its response, or as much of it as there is.
     Served(Result<(), Stop>),
     /// L2 had it.
-    Found(Entry),
+    CacheLookup(Entry),
     /// It failed before it began, for this reason if another call would meet it too.
     Failed(Option<Error>),
 }
@@ -257,7 +257,7 @@ async fn follow(
             let outcome = forwarded(Fwd::UriMiss, Some(true));
             Followed::Served(deliver(x, call, Some(cache), (&*head, reader), outcome, heartbeat).await)
         }
-        Ok(Started::Found(entry)) => Followed::Found(entry),
+        Ok(Started::CacheLookup(entry)) => Followed::CacheLookup(entry),
         Ok(Started::Failed(error)) => Followed::Failed(error),
         Err(error) => Followed::Served(Err(error.into())),
     }
@@ -268,7 +268,7 @@ enum Started {
     /// The response has begun.
     Begun(Arc<Head>),
     /// L2 had it.
-    Found(Entry),
+    CacheLookup(Entry),
     /// It failed before.
     Failed(Option<Error>),
 }
@@ -290,7 +290,7 @@ async fn progress(
                 return Poll::Ready(Ok(Some(match progress {
                     Progress::Begun(head) => Started::Begun(head),
                     Progress::Whole(entry) => Started::Begun(entry.head),
-                    Progress::Found(entry) => Started::Found(entry),
+                    Progress::CacheLookup(entry) => Started::CacheLookup(entry),
                     Progress::Broken(error) => Started::Failed(error),
                     Progress::StaleOnError(_) | Progress::NotShared { .. } => Started::Failed(None),
                 })));

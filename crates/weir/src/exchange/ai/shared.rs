@@ -32,7 +32,7 @@ use crate::observe::Trace;
 use crate::policy::ai::Held;
 use crate::policy::cache::calls::{CallLead, Refusal};
 use crate::policy::limit::budget::Reservation;
-use crate::route::Found;
+use crate::route::RouteMatch;
 use crate::runtime::clock;
 use crate::worker::snapshot::Snapshot;
 use crate::worker::{KeepOpen, Worker};
@@ -58,7 +58,7 @@ pub(super) struct Report {
 struct Job {
     snapshot: Rc<Snapshot>,
     route: RouteId,
-    found: Found,
+    found: RouteMatch,
     client: Client,
     /// The request's head, as it came.
     head: Vec<u8>,

@@ -11,7 +11,7 @@ use super::get_into;
 use crate::config::{Action, CacheId, Condition};
 use crate::policy::cache::Cache;
 use crate::policy::cache::entry::Entry;
-use crate::policy::cache::lookup::{Found, KeyScratch};
+use crate::policy::cache::lookup::{CacheLookup, KeyScratch};
 use crate::policy::cache::rules::key::url_of;
 use crate::policy::cache::rules::request::{Incoming, admit};
 use crate::policy::cache::rules::reuse::{Reuse, assess};
@@ -114,7 +114,7 @@ pub async fn explain(snapshot: &Snapshot, question: &CacheQuestion) -> Result<Ca
     let table: &Table = snapshot.generation.named_table(&question.listener);
     let host = head.authority.map_or(&b""[..], |authority| authority.of_buf(buf));
     let holds = |name: &str, condition: &Condition| condition.holds(values(head, buf, name));
-    let Lookup::Found(found) = table.lookup(host, target, head.method_name.of_buf(buf), holds) else {
+    let Lookup::RouteMatch(found) = table.lookup(host, target, head.method_name.of_buf(buf), holds) else {
         return Ok(json!({ "note": "No route takes this request." }).into());
     };
     let route = &config.routes[found.route.0];
@@ -152,12 +152,12 @@ pub async fn explain(snapshot: &Snapshot, question: &CacheQuestion) -> Result<Ca
     let url = url_of(keys.primary()).to_vec();
     let mut level = "memory";
     let mut found = cache.cache.look_up(&mut keys, &wanted, head, buf);
-    if !matches!(found, Found::Response(_))
+    if !matches!(found, CacheLookup::Response(_))
         && let Some(remote) = &cache.remote
     {
         let l2_hit = get_into(cache, &mut keys, &wanted, head, buf);
         match tokio::time::timeout(remote.timeout(), l2_hit).await {
-            Ok(Some(entry)) => (found, level) = (Found::Response(entry), "Redis"),
+            Ok(Some(entry)) => (found, level) = (CacheLookup::Response(entry), "Redis"),
             Ok(None) => {}
             Err(_) => return note("Not in memory, and Redis does not respond."),
         }
@@ -171,21 +171,21 @@ pub async fn explain(snapshot: &Snapshot, question: &CacheQuestion) -> Result<Ca
         "key": digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect::<String>(),
     });
     match found {
-        Found::Response(entry) => {
+        CacheLookup::Response(entry) => {
             let freshness = cache.cache.freshness(&entry);
             value["stored"] = stored(&cache.cache, &entry);
             value["stored"]["level"] = level.into();
             value["stored"]["use"] = use_of(assess(&freshness, &wanted, clock::unix_ms())).into();
         }
-        Found::HitForMiss => {
+        CacheLookup::HitForMiss => {
             value["note"] =
                 "Nothing is stored, and requests do not wait for one another: the last response could not be stored."
                     .into();
         }
-        Found::Nothing if keys.is_variant() => {
+        CacheLookup::Nothing if keys.is_variant() => {
             value["note"] = "Other variants of this URL are stored, this one is not.".into();
         }
-        Found::Nothing => value["note"] = "Nothing is stored.".into(),
+        CacheLookup::Nothing => value["note"] = "Nothing is stored.".into(),
     }
     Ok(CacheExplanation { value, place: Some((id, url)) })
 }

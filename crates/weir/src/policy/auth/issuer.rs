@@ -99,7 +99,7 @@ impl Issuer {
                 }
             }
         }
-        let _place = Place::take(&self.waiting);
+        let _place = Waiting::take(&self.waiting);
         if self.waiting.load(Ordering::Relaxed) > MOST_WAITING {
             return false;
         }
@@ -113,16 +113,16 @@ impl Issuer {
 }
 
 /// A place among those who wait; free again when the request ends, however it ends.
-struct Place<'a>(&'a AtomicUsize);
+struct Waiting<'a>(&'a AtomicUsize);
 
-impl<'a> Place<'a> {
+impl<'a> Waiting<'a> {
     fn take(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
-        Place(count)
+        Waiting(count)
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -107,11 +107,11 @@ struct Shard {
 }
 
 /// A look-up that requests wait for.
-type Flight = watch::Sender<Option<Found>>;
+type Flight = watch::Sender<Option<KeyLookup>>;
 
 /// What came of a look-up.
 #[derive(Clone)]
-enum Found {
+enum KeyLookup {
     Known(Arc<Record>),
     Unknown,
     /// It says nothing about the key, and why.
@@ -202,17 +202,17 @@ impl RemoteKeys {
             (stale, waiting)
         };
         let found = match waiting {
-            None => Found::Nothing(BUSY),
+            None => KeyLookup::Nothing(BUSY),
             // The task sets it before it ends, whatever happens to it.
             Some(mut waiting) => match waiting.wait_for(Option::is_some).await {
-                Ok(found) => found.clone().unwrap_or(Found::Nothing(SILENT)),
-                Err(_) => Found::Nothing(SILENT),
+                Ok(found) => found.clone().unwrap_or(KeyLookup::Nothing(SILENT)),
+                Err(_) => KeyLookup::Nothing(SILENT),
             },
         };
         match (found, stale) {
-            (Found::Known(record), _) | (Found::Nothing(_), Some(record)) => Ok(record),
-            (Found::Unknown, _) => Err(Refusal::Invalid("unknown key")),
-            (Found::Nothing(why), None) => Err(Refusal::Unavailable(why)),
+            (KeyLookup::Known(record), _) | (KeyLookup::Nothing(_), Some(record)) => Ok(record),
+            (KeyLookup::Unknown, _) => Err(Refusal::Invalid("unknown key")),
+            (KeyLookup::Nothing(why), None) => Err(Refusal::Unavailable(why)),
         }
     }
 
@@ -223,7 +223,7 @@ impl RemoteKeys {
         shard: &mut Shard,
         digest: [u8; 32],
         was_known: bool,
-    ) -> Option<watch::Receiver<Option<Found>>> {
+    ) -> Option<watch::Receiver<Option<KeyLookup>>> {
         let most = if was_known { MOST_IN_FLIGHT } else { MOST_NEW_IN_FLIGHT };
         let taken = self.in_flight.fetch_update(Relaxed, Relaxed, |count| (count < most).then_some(count + 1));
         if taken.is_err() {
@@ -389,33 +389,33 @@ impl LookUp {
             Err(Failure::Refused(error)) if error.starts_with("WRONGTYPE") => self.broken("it is not a hash"),
             Err(Failure::Refused(error)) => {
                 self.keys.log_refused(&error);
-                Found::Nothing(SILENT)
+                KeyLookup::Nothing(SILENT)
             }
-            Err(_) => Found::Nothing(SILENT),
+            Err(_) => KeyLookup::Nothing(SILENT),
         };
         self.keys.count(match &found {
-            Found::Known(_) => "known",
-            Found::Unknown => "unknown",
-            Found::Nothing(BROKEN) => "invalid",
-            Found::Nothing(_) => "failed",
+            KeyLookup::Known(_) => "known",
+            KeyLookup::Unknown => "unknown",
+            KeyLookup::Nothing(BROKEN) => "invalid",
+            KeyLookup::Nothing(_) => "failed",
         });
         self.end(found);
     }
 
-    fn broken(&self, problem: &str) -> Found {
+    fn broken(&self, problem: &str) -> KeyLookup {
         self.keys.log_broken(&self.digest, problem);
-        Found::Nothing(BROKEN)
+        KeyLookup::Nothing(BROKEN)
     }
 
-    fn end(&self, found: Found) {
+    fn end(&self, found: KeyLookup) {
         let mut shard = lock(self.keys.shard(&self.digest));
         // Not if the entry changed meanwhile: those who waited get what was read, later requests look again.
         if shard.flights.get(&self.digest).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight)) {
             shard.flights.remove(&self.digest);
             match &found {
-                Found::Known(record) => shard.cache.insert(self.digest, Some(record.clone()), self.began_ns),
-                Found::Unknown => shard.cache.insert(self.digest, None, self.began_ns),
-                Found::Nothing(_) => {}
+                KeyLookup::Known(record) => shard.cache.insert(self.digest, Some(record.clone()), self.began_ns),
+                KeyLookup::Unknown => shard.cache.insert(self.digest, None, self.began_ns),
+                KeyLookup::Nothing(_) => {}
             }
         }
         drop(shard);
@@ -432,7 +432,7 @@ impl LookUp {
 impl Drop for LookUp {
     fn drop(&mut self) {
         self.keys.in_flight.fetch_sub(1, Relaxed);
-        self.end(Found::Nothing(SILENT));
+        self.end(KeyLookup::Nothing(SILENT));
     }
 }
 
@@ -440,7 +440,7 @@ impl Drop for LookUp {
 mod tests;
 
 /// Reads the response to `HGETALL`. A hash without fields does not exist.
-fn read(digest: &[u8; 32], value: &Value) -> Result<Found, String> {
+fn read(digest: &[u8; 32], value: &Value) -> Result<KeyLookup, String> {
     let text = |value: &Value| match value {
         Value::BulkString(text) => Some(text.clone()),
         Value::SimpleString(text) => Some(text.clone().into_bytes()),
@@ -457,8 +457,8 @@ fn read(digest: &[u8; 32], value: &Value) -> Result<Found, String> {
     };
     let pairs = pairs.ok_or("it is not a hash of texts")?;
     if pairs.is_empty() {
-        return Ok(Found::Unknown);
+        return Ok(KeyLookup::Unknown);
     }
     let entry = Entry::from_fields(&hex(digest), pairs.iter().map(|(name, value)| (&name[..], &value[..])))?;
-    Ok(Found::Known(Arc::new(Record::of(entry)?)))
+    Ok(KeyLookup::Known(Arc::new(Record::of(entry)?)))
 }

@@ -269,7 +269,7 @@ impl CallLead {
     /// Nobody joins any more.
     fn settle(&self) {
         if let (true, Some(state)) = (self.is_known.take(), self.state()) {
-            state.flights.leave(&self.key, &self.fill);
+            state.flights.close(&self.key, &self.fill);
         }
         self.is_settled.set(true);
     }

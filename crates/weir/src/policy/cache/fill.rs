@@ -234,7 +234,7 @@ enum Phase {
     #[default]
     Open,
     Whole(Entry),
-    Found(Entry),
+    CacheLookup(Entry),
     StaleOnError(Entry),
     Ended,
     NotShared {
@@ -265,7 +265,7 @@ pub enum Progress {
     /// Its head is here, its body on the way.
     Begun(Arc<Head>),
     /// L2 of the cache had it.
-    Found(Entry),
+    CacheLookup(Entry),
     /// It failed, and this stale response may replace it.
     StaleOnError(Entry),
     /// It cannot be shared.
@@ -444,7 +444,7 @@ impl Fill {
 
     /// L2 of the cache had it: nobody was called.
     pub fn found(&self, entry: Entry) {
-        self.settle(Phase::Found(entry));
+        self.settle(Phase::CacheLookup(entry));
     }
 
     /// It failed before it began, and a stale response may replace it.
@@ -523,7 +523,7 @@ impl Reader {
         let mut state = self.fill.lock();
         let progress = match (&state.phase, &state.head) {
             (Phase::Whole(entry), _) => Progress::Whole(entry.clone()),
-            (Phase::Found(entry), _) => Progress::Found(entry.clone()),
+            (Phase::CacheLookup(entry), _) => Progress::CacheLookup(entry.clone()),
             (Phase::StaleOnError(entry), _) => Progress::StaleOnError(entry.clone()),
             (Phase::NotShared { by_credentials }, _) => Progress::NotShared { by_credentials: *by_credentials },
             (Phase::Broken(error), _) => Progress::Broken(*error),
@@ -559,7 +559,7 @@ impl Reader {
         }
         match state.phase {
             Phase::Ended => Poll::Ready(Piece::End),
-            Phase::NotShared { .. } | Phase::Broken(_) | Phase::StaleOnError(_) | Phase::Found(_) => {
+            Phase::NotShared { .. } | Phase::Broken(_) | Phase::StaleOnError(_) | Phase::CacheLookup(_) => {
                 Poll::Ready(Piece::Broken)
             }
             Phase::Open | Phase::Whole(_) => self.wait(state, cx),

@@ -117,7 +117,7 @@ impl Flights {
     }
 
     /// Nobody may join this fetch any more.
-    pub fn leave(&self, key: &Key, fill: &Arc<Fill>) {
+    pub fn close(&self, key: &Key, fill: &Arc<Fill>) {
         let mut map = lock(self.shard(key.hash_value()));
         if let Entry::Occupied(entry) = map.entry(key.hash_value())
             && Arc::ptr_eq(&entry.get().fill, fill)

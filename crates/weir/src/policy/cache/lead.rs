@@ -356,10 +356,10 @@ impl Lead {
     fn settle(&mut self) {
         let flights = &self.cache.state.flights;
         if std::mem::take(&mut self.is_known) {
-            flights.leave(self.requested(), &self.fill);
+            flights.close(self.requested(), &self.fill);
         }
         if std::mem::take(&mut self.is_known_as_variant) {
-            flights.leave(&self.key, &self.fill);
+            flights.close(&self.key, &self.fill);
         }
         self.is_settled = true;
     }

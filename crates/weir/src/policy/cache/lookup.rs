@@ -88,7 +88,7 @@ pub struct Varies {
 
 /// What is there.
 #[derive(Debug)]
-pub enum Found {
+pub enum CacheLookup {
     /// A response; whether it may be used is another question.
     Response(Entry),
     /// Nothing, and requests like this do not wait for one another.
@@ -142,14 +142,20 @@ pub fn url<'a>(
 
 impl Cache {
     /// Looks a request up; afterwards `scratch` holds the key under which its response is, or would be.
-    pub fn look_up(&self, scratch: &mut KeyScratch, wanted: &CacheRequest, head: &RequestHead, buf: &[u8]) -> Found {
+    pub fn look_up(
+        &self,
+        scratch: &mut KeyScratch,
+        wanted: &CacheRequest,
+        head: &RequestHead,
+        buf: &[u8],
+    ) -> CacheLookup {
         let memory = &self.state.memory;
         scratch.set_class(wanted.class);
         if wanted.class == Class::Head {
             // RFC 9111 section 4: HEAD is served from responses to GET.
             scratch.set_class(Class::Get);
             let found = find(memory, scratch, wanted, head, buf);
-            if let Found::Response(_) = found {
+            if let CacheLookup::Response(_) = found {
                 return found;
             }
             scratch.set_class(Class::Head);
@@ -158,7 +164,13 @@ impl Cache {
     }
 }
 
-fn find(memory: &Memory, scratch: &mut KeyScratch, wanted: &CacheRequest, head: &RequestHead, buf: &[u8]) -> Found {
+fn find(
+    memory: &Memory,
+    scratch: &mut KeyScratch,
+    wanted: &CacheRequest,
+    head: &RequestHead,
+    buf: &[u8],
+) -> CacheLookup {
     let slot = match memory.get(scratch.whole()) {
         Some(Slot::Varies(varies)) => {
             scratch.select(&varies, head, buf);
@@ -167,12 +179,12 @@ fn find(memory: &Memory, scratch: &mut KeyScratch, wanted: &CacheRequest, head: 
         slot => slot,
     };
     match slot {
-        Some(Slot::Response(entry)) => Found::Response(entry),
+        Some(Slot::Response(entry)) => CacheLookup::Response(entry),
         Some(Slot::HitForMiss(mark))
             if clock::loop_ns() < mark.until_ns && (!mark.credentials_only || wanted.has_credentials()) =>
         {
-            Found::HitForMiss
+            CacheLookup::HitForMiss
         }
-        _ => Found::Nothing,
+        _ => CacheLookup::Nothing,
     }
 }

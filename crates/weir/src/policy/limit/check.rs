@@ -77,11 +77,11 @@ pub enum Verdict {
 
 /// A place among the requests in flight of one key; free again when this is dropped.
 pub struct Permit {
-    _place: Place,
+    _place: CountedIn,
 }
 
 /// Where it is counted.
-enum Place {
+enum CountedIn {
     Memory { _it: InMemory },
     Redis { _it: Held },
 }
@@ -95,12 +95,12 @@ struct InMemory {
 
 impl Permit {
     pub(super) fn new(memory: Memory, key: Key, cost: u64, receipt: Receipt) -> Self {
-        Permit { _place: Place::Memory { _it: InMemory { memory, key, cost, receipt } } }
+        Permit { _place: CountedIn::Memory { _it: InMemory { memory, key, cost, receipt } } }
     }
 
     /// Counted in Redis.
     pub(super) fn shared(held: Held) -> Self {
-        Permit { _place: Place::Redis { _it: held } }
+        Permit { _place: CountedIn::Redis { _it: held } }
     }
 }
 
@@ -176,7 +176,7 @@ async fn check_remote(work: &mut Work, limits: &WorkerLimits) -> Result<Verdict,
         (Ok(()), Some(check)) => Ok(Verdict::Refused(check)),
         (Err(StoreFailed), _) => Err(Reason::LimitStore.into()),
     };
-    take_back(work, limits);
+    undo(work, limits);
     verdict
 }
 
@@ -214,7 +214,7 @@ fn check_local(
                 continue;
             }
             Keyed::Refuse => {
-                take_back(work, limits);
+                undo(work, limits);
                 return Verdict::MissingKey(index);
             }
         }
@@ -238,7 +238,7 @@ fn charge_all(work: &mut Work, limits: &WorkerLimits, now: Now) -> Verdict {
             check.decision = limit.peek(check.key, check.cost, now);
             if !check.decision.allowed && limit.limit.spec.enforce {
                 let refused = Verdict::Refused(*check);
-                take_back(work, limits);
+                undo(work, limits);
                 return refused;
             }
         }
@@ -249,7 +249,7 @@ fn charge_all(work: &mut Work, limits: &WorkerLimits, now: Now) -> Verdict {
         check.decision = decision;
         if !decision.allowed && limit.limit.spec.enforce {
             let refused = Verdict::Refused(*check);
-            take_back(work, limits);
+            undo(work, limits);
             return refused;
         }
         work.charged.push(if decision.allowed { how } else { Charged::Nothing });
@@ -259,7 +259,7 @@ fn charge_all(work: &mut Work, limits: &WorkerLimits, now: Now) -> Verdict {
 
 /// A later limit refused what earlier ones have charged: they get it back.
 #[cold]
-fn take_back(work: &mut Work, limits: &WorkerLimits) {
+fn undo(work: &mut Work, limits: &WorkerLimits) {
     // Mostly the first one refuses, and there is nothing to give back.
     if work.charged.is_empty() {
         work.held.clear();
@@ -268,7 +268,7 @@ fn take_back(work: &mut Work, limits: &WorkerLimits) {
     let now = limits.shared.now();
     for (check, how) in work.checks.iter().zip(work.charged.drain(..)) {
         if let Some(limit) = limits.get(check.limit) {
-            limit.take_back(check.key, check.cost, how, now);
+            limit.undo(check.key, check.cost, how, now);
         }
     }
     work.held.clear();

@@ -181,7 +181,7 @@ impl WorkerLimit {
     }
 
     /// Takes a charge back; permits are let go by their holder.
-    pub(super) fn take_back(&self, key: Key, cost: u64, charged: Charged, now: Now) {
+    pub(super) fn undo(&self, key: Key, cost: u64, charged: Charged, now: Now) {
         match (charged, &self.lease) {
             (Charged::Stored(receipt), _) => self.limit.memory.refund(key, cost, receipt, now),
             (Charged::Leased(token), Some(lease)) => lease.put_back(token, &self.limit.memory, key, now),

@@ -18,7 +18,7 @@ fn outcome(route: &str, target: &str) -> String {
     let table = Table::new(&config.routes);
     let mut scratch = Vec::new();
     let target = normalise(target.as_bytes(), &mut scratch).unwrap();
-    let Lookup::Found(found) = table.lookup(b"a", target, b"GET", |_, _| false) else { panic!("no route") };
+    let Lookup::RouteMatch(found) = table.lookup(b"a", target, b"GET", |_, _| false) else { panic!("no route") };
     let mut out = b"GET ".to_vec();
     match &config.routes[found.route.0].action {
         Action::Proxy(proxy) => {

@@ -64,7 +64,7 @@ fn with_cors(mut route: Route) -> Route {
 /// What a lookup says, without borrowing the table.
 #[derive(Debug, PartialEq)]
 enum Matched {
-    Route(Found),
+    Route(RouteMatch),
     Allow(Vec<String>),
     Nothing,
 }
@@ -76,7 +76,7 @@ fn get(table: &Table, host: &str, path: &str, method: &str, fields: &[(&str, &st
         condition.holds(fields.iter().filter(|field| field.0 == name).map(|field| field.1))
     };
     match table.lookup(host.as_bytes(), target, method.as_bytes(), has) {
-        Lookup::Found(found) => Matched::Route(found),
+        Lookup::RouteMatch(found) => Matched::Route(found),
         Lookup::MethodNotAllowed(allow) => {
             let mut names: Vec<String> = allow.methods().map(str::to_owned).collect();
             names.sort();
@@ -163,7 +163,7 @@ fn model(routes: &[Route], host: &str, path: &str, method: &str, fields: &[(&str
         } else {
             fixed.len() - 1
         };
-        let found = Found { route: RouteId(index), fixed_len, rest_at };
+        let found = RouteMatch { route: RouteId(index), fixed_len, rest_at };
         ranked.push((
             (host_rank, path_rank, shape, usize::MAX - matcher.headers.len() - matcher.query.len(), index),
             matcher,

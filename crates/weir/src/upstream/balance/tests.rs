@@ -54,7 +54,7 @@ impl Worker {
     }
 
     fn hold(&self, index: usize) -> Lease {
-        self.set.enter(index, Moment::START).unwrap()
+        self.set.acquire(index, Moment::START).unwrap()
     }
 
     fn counts(&mut self, picks: usize, admits: impl Fn(usize) -> bool) -> Vec<usize> {

@@ -17,7 +17,7 @@ fn at(ms: u64) -> Moment {
 
 /// One request that ends at once.
 fn request(breaker: &Breaker, success: bool, now: Moment) -> Option<Change> {
-    breaker.enter(now).map(|entry| breaker.record(entry, success, now))
+    breaker.acquire(now).map(|entry| breaker.record(entry, success, now))
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn it_opens_at_the_share_of_a_full_window() {
     assert_eq!(request(&breaker, true, at(0)), Some(Change::Opened));
     assert_eq!(breaker.state(at(0)), BreakerState::Open);
     assert!(!breaker.admits(at(4999)));
-    assert_eq!(breaker.enter(at(4999)), None);
+    assert_eq!(breaker.acquire(at(4999)), None);
 }
 
 #[test]
@@ -37,13 +37,13 @@ fn one_probe_decides() {
     let breaker = Breaker::new(&spec(1.0, 1));
     request(&breaker, false, at(0));
     assert_eq!(breaker.state(at(5000)), BreakerState::HalfOpen);
-    let probe = breaker.enter(at(5000)).expect("a probe");
+    let probe = breaker.acquire(at(5000)).expect("a probe");
     assert!(matches!(probe, Entry::Probe(_)));
     assert!(!breaker.admits(at(5000)));
-    assert_eq!(breaker.enter(at(9000)), None, "one at a time, however long it takes");
+    assert_eq!(breaker.acquire(at(9000)), None, "one at a time, however long it takes");
     assert_eq!(breaker.record(probe, false, at(9000)), Change::Opened);
-    assert_eq!(breaker.enter(at(13_999)), None);
-    let probe = breaker.enter(at(14_000)).expect("a probe");
+    assert_eq!(breaker.acquire(at(13_999)), None);
+    let probe = breaker.acquire(at(14_000)).expect("a probe");
     assert_eq!(breaker.record(probe, true, at(14_001)), Change::Closed);
     assert_eq!(breaker.state(at(14_001)), BreakerState::Closed);
 }
@@ -52,21 +52,21 @@ fn one_probe_decides() {
 fn a_probe_without_an_outcome_frees_its_place() {
     let breaker = Breaker::new(&spec(1.0, 1));
     request(&breaker, false, at(0));
-    let probe = breaker.enter(at(5000)).expect("a probe");
+    let probe = breaker.acquire(at(5000)).expect("a probe");
     breaker.abandon(probe);
-    assert!(matches!(breaker.enter(at(5000)), Some(Entry::Probe(_))));
+    assert!(matches!(breaker.acquire(at(5000)), Some(Entry::Probe(_))));
 }
 
 #[test]
 fn what_was_sent_before_it_opened_counts_no_more() {
     let breaker = Breaker::new(&spec(0.5, 2));
-    let late: Vec<Entry> = (0..6).filter_map(|_| breaker.enter(at(0))).collect();
+    let late: Vec<Entry> = (0..6).filter_map(|_| breaker.acquire(at(0))).collect();
     assert_eq!(late.len(), 6);
     request(&breaker, false, at(0));
     request(&breaker, false, at(0));
     assert_eq!(breaker.record(late[0], true, at(1)), Change::None);
     assert_eq!(breaker.state(at(1)), BreakerState::Open);
-    let probe = breaker.enter(at(6000)).expect("a probe");
+    let probe = breaker.acquire(at(6000)).expect("a probe");
     assert_eq!(breaker.record(late[1], false, at(6000)), Change::None, "a probe is under way");
     breaker.record(probe, true, at(6000));
     for entry in &late[2..] {
@@ -151,7 +151,7 @@ fn over_all_threads_there_is_one_probe_at_a_time() {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..500 {
-                        if let Some(entry) = breaker.enter(at(6000)) {
+                        if let Some(entry) = breaker.acquire(at(6000)) {
                             assert_eq!(probing.fetch_add(1, Ordering::SeqCst), 0);
                             probes.fetch_add(1, Ordering::SeqCst);
                             std::hint::spin_loop();

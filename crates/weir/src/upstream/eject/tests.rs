@@ -24,14 +24,14 @@ fn fail(rig: &Rig, number: u8, count: u32) {
     let set = rig.upstream().published.load_full();
     let index = usize::from(number - 1);
     for _ in 0..count {
-        let mut lease = set.enter(index, rig.now()).expect("no bound");
+        let mut lease = set.acquire(index, rig.now()).expect("no bound");
         lease.failure(FailureKind::Reset, rig.now());
     }
 }
 
 fn succeed(rig: &Rig, number: u8) {
     let set = rig.upstream().published.load_full();
-    set.enter(usize::from(number - 1), rig.now()).expect("no bound").success(rig.now());
+    set.acquire(usize::from(number - 1), rig.now()).expect("no bound").success(rig.now());
 }
 
 fn out(rig: &Rig) -> Vec<u8> {
@@ -61,7 +61,7 @@ fn a_lease_without_an_outcome_counts_for_nothing() {
     let rig = ejecting(2, 2, 0.5);
     fail(&rig, 1, 1);
     let set = rig.upstream().published.load_full();
-    drop(set.enter(0, rig.now()));
+    drop(set.acquire(0, rig.now()));
     assert_eq!(rig.state(1).consecutive_failures(), 1);
     fail(&rig, 1, 1);
     assert_eq!(out(&rig), [1]);
@@ -182,7 +182,7 @@ fn over_all_threads_the_ceiling_is_exact() {
                 let set = &set;
                 scope.spawn(move || {
                     for index in [2 * worker, 2 * worker + 1] {
-                        let mut lease = set.enter(index, Moment::START).expect("no bound");
+                        let mut lease = set.acquire(index, Moment::START).expect("no bound");
                         lease.failure(FailureKind::Connect, Moment::START);
                     }
                 });

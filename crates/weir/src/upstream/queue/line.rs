@@ -36,7 +36,7 @@ pub struct QueueEntry {
 
 /// A place in the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct QueueSlot {
     priority: Priority,
     tenant: u64,
     number: u64,
@@ -107,20 +107,20 @@ impl<T> Line<T> {
     }
 
     /// Enters the line.
-    pub(super) fn enter(&mut self, entry: QueueEntry, value: T) -> Place {
+    pub(super) fn acquire(&mut self, entry: QueueEntry, value: T) -> QueueSlot {
         let number = self.numbers;
         self.numbers += 1;
         self.length += 1;
-        self.classes[entry.priority as usize].enter(entry, number, value);
-        Place { priority: entry.priority, tenant: entry.tenant, number }
+        self.classes[entry.priority as usize].acquire(entry, number, value);
+        QueueSlot { priority: entry.priority, tenant: entry.tenant, number }
     }
 
     /// Who is next. Nothing changes: the same until somebody enters, leaves or is served.
-    pub(super) fn first(&self) -> Option<(Place, &T)> {
+    pub(super) fn first(&self) -> Option<(QueueSlot, &T)> {
         let (priority, class) = self.next_class()?;
         let &First { number, tenant, .. } = class.firsts.first()?;
         let waiter = class.tenants.get(&tenant)?.waiters.front()?;
-        Some((Place { priority, tenant, number }, &waiter.value))
+        Some((QueueSlot { priority, tenant, number }, &waiter.value))
     }
 
     /// Takes out who is next.
@@ -138,8 +138,8 @@ impl<T> Line<T> {
     }
 
     /// Takes out one that is not to be served, if it is still there.
-    pub(super) fn leave(&mut self, place: Place) -> Option<T> {
-        let left = self.classes[place.priority as usize].leave(place)?;
+    pub(super) fn release(&mut self, place: QueueSlot) -> Option<T> {
+        let left = self.classes[place.priority as usize].release(place)?;
         self.length -= 1;
         Some(left)
     }
@@ -176,7 +176,7 @@ impl<T> Line<T> {
         let class = lower.or(of_own).or_else(|| (self.classes[own].length < least).then(of_others).flatten())?;
         let (tenant, _) = self.classes[class].longest()?;
         let number = self.classes[class].tenants.get(&tenant)?.waiters.back()?.number;
-        self.leave(Place { priority: Priority::ALL[class], tenant, number })
+        self.release(QueueSlot { priority: Priority::ALL[class], tenant, number })
     }
 
     /// How many are served before such a request would be, at least: all of higher classes, or as many as go before the requests of its class; and of its own
@@ -221,7 +221,7 @@ impl<T> Line<T> {
 }
 
 impl<T> Class<T> {
-    fn enter(&mut self, entry: QueueEntry, number: u64, value: T) {
+    fn acquire(&mut self, entry: QueueEntry, number: u64, value: T) {
         let QueueEntry { tenant, cost, .. } = entry;
         self.length += 1;
         let waiter = Waiter { number, cost, value };
@@ -245,7 +245,7 @@ impl<T> Class<T> {
         self.take(tenant, number, (finish, true)).map(|waiter| waiter.value)
     }
 
-    fn leave(&mut self, place: Place) -> Option<T> {
+    fn release(&mut self, place: QueueSlot) -> Option<T> {
         let one = self.tenants.get(&place.tenant)?;
         // Where the tag of a first one began is where that of the next one begins.
         let start = one.first.finish.saturating_sub(one.waiters.front()?.cost);

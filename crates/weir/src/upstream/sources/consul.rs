@@ -61,7 +61,7 @@ struct Weights {
 
 /// A response.
 #[derive(Debug)]
-struct Found {
+struct Instances {
     endpoints: Vec<Endpoint>,
     /// What the next request waits with.
     index: Option<u64>,
@@ -100,7 +100,7 @@ fn next_index(before: Option<u64>, found: Option<u64>) -> Option<u64> {
     found.filter(|&index| index > 0 && before.is_none_or(|before| index >= before))
 }
 
-async fn fetch(service: &ConsulService, resolver: &Resolver, index: Option<u64>) -> Result<Found, String> {
+async fn fetch(service: &ConsulService, resolver: &Resolver, index: Option<u64>) -> Result<Instances, String> {
     let mut request =
         Request::get(url(service, index)).header(ACCEPT, "application/json").header(USER_AGENT, "weir-discovery");
     if let Some(token) = &service.token {
@@ -124,7 +124,7 @@ async fn fetch(service: &ConsulService, resolver: &Resolver, index: Option<u64>)
         status => return Err(format!("{}: status {}", service.address, status.as_u16())),
     }
     let index = response.head.headers.get("x-consul-index").and_then(|index| index.to_str().ok()?.parse().ok());
-    Ok(Found { endpoints: endpoints(&response.body)?, index })
+    Ok(Instances { endpoints: endpoints(&response.body)?, index })
 }
 
 fn url(service: &ConsulService, index: Option<u64>) -> String {

@@ -57,7 +57,7 @@ pub(in crate::upstream) struct Record {
 
 /// A response.
 #[derive(Debug)]
-pub(in crate::upstream) struct Found {
+pub(in crate::upstream) struct SrvRecords {
     pub(in crate::upstream) records: Vec<Record>,
     /// When to look again.
     pub(in crate::upstream) valid_for: Duration,
@@ -70,7 +70,7 @@ pub(in crate::upstream) async fn look_up(
     name: &str,
     resolver: &Resolver,
     is_known: impl Fn(&str) -> bool,
-) -> Result<Found, String> {
+) -> Result<SrvRecords, String> {
     let dns = resolver.dns()?;
     // Relaxed: labels of services begin with an underscore.
     let name = Name::from_str_relaxed(name).map_err(|error| error.to_string())?;
@@ -99,7 +99,7 @@ pub(in crate::upstream) async fn look_up(
     };
     // Those that take longer are resolved as other names are.
     let _ = tokio::time::timeout(HOSTS, all).await;
-    Ok(Found { records, valid_for, hosts })
+    Ok(SrvRecords { records, valid_for, hosts })
 }
 
 /// The records of a response in order, each host and port once. Empty: the domain says that there is no such service.
@@ -151,13 +151,13 @@ fn records<'r>(response: impl Iterator<Item = &'r SRV>) -> Result<Vec<Record>, S
 
 impl Upstreams {
     /// Takes in a response for a service. A failure keeps the records that are known.
-    pub(in crate::upstream) fn set_service(&self, name: &Arc<str>, response: Result<Found, String>) {
+    pub(in crate::upstream) fn set_service(&self, name: &Arc<str>, response: Result<SrvRecords, String>) {
         self.note_service(name, response);
         self.refresh();
     }
 
     /// The same without a new set of targets yet.
-    pub(in crate::upstream) fn note_service(&self, name: &Arc<str>, response: Result<Found, String>) {
+    pub(in crate::upstream) fn note_service(&self, name: &Arc<str>, response: Result<SrvRecords, String>) {
         let response = response.map(|found| {
             // Before the records: they are of use with addresses.
             for (host, resolved) in found.hosts {

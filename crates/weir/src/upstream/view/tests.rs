@@ -125,7 +125,7 @@ fn a_probe_that_finds_its_target_full_is_given_back() {
     rig.advance(Duration::from_secs(5));
     // A place is not free yet; acquired without the view's own check, as in a race.
     let set = rig.upstream().published.load_full();
-    assert!(set.enter(0, rig.now()).is_none());
+    assert!(set.acquire(0, rig.now()).is_none());
     drop(held);
     assert!(matches!(rig.pick(), Pick::Target(_)));
 }
@@ -268,7 +268,7 @@ proptest! {
         for (index, (unhealthy, ejected, full, was_tried)) in states.iter().enumerate() {
             let state = &set.targets[index].state;
             if *full {
-                held.push(set.enter(index, rig.now()).expect("free"));
+                held.push(set.acquire(index, rig.now()).expect("free"));
             }
             if *unhealthy {
                 state.set_health(Health::Unhealthy);

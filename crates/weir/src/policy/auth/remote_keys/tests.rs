@@ -195,11 +195,11 @@ fn a_response_that_is_no_hash_is_no_entry() {
     let text = |text: &str| Value::BulkString(text.into());
     let hash = |pairs: &[(&str, &str)]| Value::Array(pairs.iter().flat_map(|(a, b)| [text(a), text(b)]).collect());
     let read = |value: &Value| read(&digest(1), value);
-    assert!(matches!(read(&hash(&[])), Ok(Found::Unknown)));
-    assert!(matches!(read(&Value::Nil), Ok(Found::Unknown)));
-    assert!(matches!(read(&hash(&[("id", "k"), ("consumer", "c")])), Ok(Found::Known(_))));
+    assert!(matches!(read(&hash(&[])), Ok(KeyLookup::Unknown)));
+    assert!(matches!(read(&Value::Nil), Ok(KeyLookup::Unknown)));
+    assert!(matches!(read(&hash(&[("id", "k"), ("consumer", "c")])), Ok(KeyLookup::Known(_))));
     let map = Value::Map(vec![(text("id"), text("k")), (text("consumer"), text("c"))]);
-    assert!(matches!(read(&map), Ok(Found::Known(_))));
+    assert!(matches!(read(&map), Ok(KeyLookup::Known(_))));
     for wrong in [
         Value::Int(1),
         Value::Okay,

@@ -74,11 +74,11 @@ impl std::fmt::Debug for RemoteReservation {
 struct Charge {
     budget: Arc<Budget>,
     amount: u64,
-    place: Place,
+    place: CountedIn,
 }
 
 #[derive(Debug)]
-enum Place {
+enum CountedIn {
     Memory { key: u128, mark: u64 },
     Redis(Vec<u8>),
 }
@@ -249,7 +249,7 @@ impl Reservation {
             query.decision = decision;
             if passes && decision.allowed {
                 let (budget, amount) = (query.limit.budget.clone(), query.amount);
-                self.charges.push(Charge { budget, amount, place: Place::Memory { key, mark } });
+                self.charges.push(Charge { budget, amount, place: CountedIn::Memory { key, mark } });
             }
         }
         passes
@@ -298,7 +298,7 @@ impl Reservation {
                     };
                     if result.result == 1 {
                         let (budget, amount) = (limit.budget.clone(), query.amount);
-                        self.charges.push(Charge { budget, amount, place: Place::Redis(question.name) });
+                        self.charges.push(Charge { budget, amount, place: CountedIn::Redis(question.name) });
                     }
                     passes &= query.decision.allowed || !limit.budget.spec.enforce;
                 }
@@ -335,8 +335,8 @@ impl Reservation {
         for Charge { budget, amount, place } in std::mem::take(&mut self.charges) {
             let own = used.of(budget.spec.unit);
             match place {
-                Place::Memory { key, mark } => budget.table.settle(&budget.own, key, (amount, own), mark, now_us),
-                Place::Redis(name) => in_redis.push(Used { name, rule: budget.rule, amount: own }),
+                CountedIn::Memory { key, mark } => budget.table.settle(&budget.own, key, (amount, own), mark, now_us),
+                CountedIn::Redis(name) => in_redis.push(Used { name, rule: budget.rule, amount: own }),
             }
         }
         if let (false, Some(RemoteReservation { client, id, until_ns })) = (in_redis.is_empty(), self.remote.take()) {
@@ -349,7 +349,7 @@ impl Drop for Reservation {
     /// The call ended without saying how: it used what it reserved, as far as anybody knows. Redis comes to the same by itself.
     fn drop(&mut self) {
         for Charge { budget, amount, place } in self.charges.drain(..) {
-            if let (Place::Memory { key, mark }, Rule::Bucket { .. }) = (place, &budget.own) {
+            if let (CountedIn::Memory { key, mark }, Rule::Bucket { .. }) = (place, &budget.own) {
                 let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 let now_us = u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX);
                 budget.table.settle(&budget.own, key, (amount, amount), mark, now_us);

@@ -115,7 +115,7 @@ enum Step {
 }
 
 /// How a request was charged.
-enum Taken {
+enum Grant {
     OfLease(Token),
     OfBucket(Receipt),
 }
@@ -126,7 +126,7 @@ const WORKERS: usize = 3;
 struct World {
     memory: Memory,
     leases: Vec<Lease>,
-    begun: Vec<(usize, u64, Taken)>,
+    begun: Vec<(usize, u64, Grant)>,
     /// When they began, of those that were not refused elsewhere.
     passed: Vec<u64>,
     now_ns: u64,
@@ -140,13 +140,13 @@ impl World {
     }
 
     /// As `WorkerLimit::charge` does it.
-    fn take(&self, worker: usize) -> Option<Taken> {
+    fn take(&self, worker: usize) -> Option<Grant> {
         let now = at(self.now_ns);
         if let Some((_, token)) = self.leases[worker].spend_by(&self.memory, Key(7), now, || self.now_ns) {
-            return Some(Taken::OfLease(token));
+            return Some(Grant::OfLease(token));
         }
         let (decision, receipt) = self.memory.charge(Key(7), 1, now);
-        decision.allowed.then_some(Taken::OfBucket(receipt))
+        decision.allowed.then_some(Grant::OfBucket(receipt))
     }
 
     fn in_bucket(&self) -> u64 {
@@ -171,8 +171,8 @@ impl World {
                 let (worker, _, taken) = self.begun.swap_remove(index % self.begun.len());
                 let now = at(self.now_ns);
                 match taken {
-                    Taken::OfLease(token) => self.leases[worker].put_back(token, &self.memory, Key(7), now),
-                    Taken::OfBucket(receipt) => self.memory.refund(Key(7), 1, receipt, now),
+                    Grant::OfLease(token) => self.leases[worker].put_back(token, &self.memory, Key(7), now),
+                    Grant::OfBucket(receipt) => self.memory.refund(Key(7), 1, receipt, now),
                 }
             }
             Step::Pass(index) => {

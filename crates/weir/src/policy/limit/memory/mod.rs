@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Decision, Key};
 use limiter::{Algorithm, Charge, Now, STATE_BITS, State};
-use shard::{Found, Shard};
+use shard::{Shard, TagLookup};
 use sync::{AtomicU64, AtomicU128, AtomicUsize};
 
 const STATE_MASK: u128 = (1 << STATE_BITS) - 1;
@@ -127,7 +127,7 @@ impl Memory {
     pub fn charge(&self, key: Key, cost: u64, now: Now) -> (Decision, Receipt) {
         let (shard, tag) = self.place(key);
         let slots = shard.slots.load();
-        if let Found::At(slot, value) = slots.find(tag)
+        if let TagLookup::Spanned(slot, value) = slots.find(tag)
             && let Some(done) = self.charge_slot(slot, value, cost, now)
         {
             return done;
@@ -171,15 +171,15 @@ impl Memory {
         let (shard, tag) = self.place(key);
         let slots = shard.slots.load();
         match slots.find(tag) {
-            Found::At(slot, value) if give_back(slot, value) => return,
-            Found::Nothing => return,
-            Found::At(..) | Found::Moved => {}
+            TagLookup::Spanned(slot, value) if give_back(slot, value) => return,
+            TagLookup::Nothing => return,
+            TagLookup::Spanned(..) | TagLookup::Moved => {}
         }
         drop(slots);
         // The shard is being rebuilt: after that, the word stays where it is.
         let _writer = shard.lock();
         let slots = shard.slots.load();
-        if let Found::At(slot, value) = slots.find(tag) {
+        if let TagLookup::Spanned(slot, value) = slots.find(tag) {
             give_back(slot, value);
         }
     }
@@ -189,7 +189,7 @@ impl Memory {
         let (shard, tag) = self.place(key);
         let _writer = shard.lock();
         let slots = shard.slots.load();
-        let Found::At(slot, mut value) = slots.find(tag) else { return false };
+        let TagLookup::Spanned(slot, mut value) = slots.find(tag) else { return false };
         loop {
             match slot.compare_exchange_weak(value, word(tag, 0), Relaxed, Relaxed) {
                 Ok(_) => return self.algorithm.is_live(value & STATE_MASK, now),
@@ -220,13 +220,13 @@ impl Memory {
     fn state(&self, key: Key) -> State {
         let (shard, tag) = self.place(key);
         let mut found = match shard.slots.load().find(tag) {
-            Found::At(_, value) => Some(value),
-            Found::Nothing => None,
-            Found::Moved => {
+            TagLookup::Spanned(_, value) => Some(value),
+            TagLookup::Nothing => None,
+            TagLookup::Moved => {
                 let _writer = shard.lock();
                 match shard.slots.load().find(tag) {
-                    Found::At(_, value) => Some(value),
-                    Found::Nothing | Found::Moved => None,
+                    TagLookup::Spanned(_, value) => Some(value),
+                    TagLookup::Nothing | TagLookup::Moved => None,
                 }
             }
         };
@@ -259,7 +259,7 @@ impl Memory {
         loop {
             let slots = shard.slots.load();
             // It may have come in before the lock was taken.
-            if let Found::At(slot, value) = slots.find(tag) {
+            if let TagLookup::Spanned(slot, value) = slots.find(tag) {
                 if let Some(done) = self.charge_slot(slot, value, cost, now) {
                     return done;
                 }

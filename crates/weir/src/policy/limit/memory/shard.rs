@@ -34,9 +34,9 @@ pub(super) struct Writer {
 pub(super) struct Slots(Box<[AtomicU128]>);
 
 /// What came of looking for a tag.
-pub(super) enum Found<'a> {
+pub(super) enum TagLookup<'a> {
     /// This word had it, with this value.
-    At(&'a AtomicU128, u128),
+    Spanned(&'a AtomicU128, u128),
     /// No word has it.
     Nothing,
     /// The array is being left for another.
@@ -161,22 +161,22 @@ impl Slots {
     }
 
     #[inline]
-    pub(super) fn find(&self, tag: u128) -> Found<'_> {
+    pub(super) fn find(&self, tag: u128) -> TagLookup<'_> {
         if self.0.is_empty() {
-            return Found::Nothing;
+            return TagLookup::Nothing;
         }
         for slot in self.path(tag) {
             let value = slot.load(Relaxed);
             if value >> STATE_BITS == tag {
-                return Found::At(slot, value);
+                return TagLookup::Spanned(slot, value);
             }
             match value {
-                0 => return Found::Nothing,
-                MOVED => return Found::Moved,
+                0 => return TagLookup::Nothing,
+                MOVED => return TagLookup::Moved,
                 _ => {}
             }
         }
-        Found::Nothing
+        TagLookup::Nothing
     }
 
     /// Gives the first dead word on the tag's path to it. The key that had it may come back to life at the same time: then it keeps it.

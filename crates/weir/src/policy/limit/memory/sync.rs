@@ -26,22 +26,22 @@ mod fakes {
     use shuttle::sync::atomic::AtomicBool;
 
     #[derive(Default)]
-    struct Place(AtomicBool);
+    struct SwitchPoint(AtomicBool);
 
-    impl Place {
+    impl SwitchPoint {
         fn pass(&self) {
             self.0.load(Ordering::SeqCst);
         }
     }
 
     pub(crate) struct AtomicU128 {
-        place: Place,
+        place: SwitchPoint,
         value: portable_atomic::AtomicU128,
     }
 
     impl AtomicU128 {
         pub(crate) fn new(value: u128) -> Self {
-            AtomicU128 { place: Place::default(), value: portable_atomic::AtomicU128::new(value) }
+            AtomicU128 { place: SwitchPoint::default(), value: portable_atomic::AtomicU128::new(value) }
         }
 
         pub(crate) fn get_mut(&mut self) -> &mut u128 {
@@ -82,7 +82,7 @@ mod fakes {
 
     #[derive(Default)]
     pub(crate) struct ArcSwap<T> {
-        place: Place,
+        place: SwitchPoint,
         value: arc_swap::ArcSwap<T>,
     }
 

@@ -14,7 +14,7 @@ use tokio::task::spawn_local;
 
 use super::call::{Name, Question};
 use super::memo::Lease;
-use super::{Met, Remote};
+use super::{LimitOutcome, Remote};
 use crate::runtime::clock;
 
 /// Requests that wait for tokens, by count.
@@ -23,7 +23,7 @@ pub(super) struct Flights(RefCell<HashMap<Name, VecDeque<Waiter>, foldhash::fast
 
 struct Waiter {
     cost: u64,
-    done: oneshot::Sender<Met>,
+    done: oneshot::Sender<LimitOutcome>,
 }
 
 /// What is prefetched for a count.
@@ -78,7 +78,7 @@ impl Flights {
     }
 
     /// Wakes all waiting requests that need at least `cost`.
-    fn tell(&self, name: &Name, cost: u64, met: Met) {
+    fn tell(&self, name: &Name, cost: u64, met: LimitOutcome) {
         if let Some(waiters) = self.0.borrow_mut().get_mut(name) {
             let (told, others) = waiters.drain(..).partition(|waiter| waiter.cost >= cost);
             *waiters = others;
@@ -93,9 +93,9 @@ impl Flights {
 
 impl Remote {
     /// Waits for prefetched tokens, no longer than `timeout`.
-    pub(super) async fn acquire(self: &Rc<Self>, prefetch: Prefetch, timeout: Duration) -> Met {
+    pub(super) async fn acquire(self: &Rc<Self>, prefetch: Prefetch, timeout: Duration) -> LimitOutcome {
         if !self.client.may_serve(&prefetch.question.name) {
-            return Met::Failed;
+            return LimitOutcome::Failed;
         }
         let (done, met) = oneshot::channel();
         if self.flights.join(prefetch.question.name, Waiter { cost: prefetch.question.cost, done }) {
@@ -103,7 +103,7 @@ impl Remote {
         }
         match tokio::time::timeout(timeout, met).await {
             Ok(Ok(met)) => met,
-            Ok(Err(_)) | Err(_) => Met::Failed,
+            Ok(Err(_)) | Err(_) => LimitOutcome::Failed,
         }
     }
 
@@ -112,7 +112,7 @@ impl Remote {
         while let Some(cost) = self.flights.first_cost(name) {
             let Some((decision, spent)) = self.leases.spend(name, cost, clock::now_ns()) else { return };
             if let Some(waiter) = self.flights.take_first(name) {
-                let _ = waiter.done.send(Met::Leased(decision, spent));
+                let _ = waiter.done.send(LimitOutcome::Leased(decision, spent));
             }
         }
     }
@@ -124,7 +124,7 @@ impl Remote {
         while let Some(cost) = self.flights.first_cost(name) {
             let Some((decision, spent)) = lease.spend(cost, clock::now_ns()) else { return };
             if let Some(waiter) = self.flights.take_first(name) {
-                let _ = waiter.done.send(Met::Leased(decision, spent));
+                let _ = waiter.done.send(LimitOutcome::Leased(decision, spent));
             }
         }
     }
@@ -143,12 +143,12 @@ async fn fly(remote: Rc<Remote>, prefetch: Prefetch) {
         let lease = if remote.leases.has_room(&name) { prefetch.lease } else { 0 };
         let question = Question { cost: first - here, wanted: all.max(lease).max(first) - here, ..prefetch.question };
         let Ok(list) = remote.call(&[question]).await else {
-            remote.flights.tell(&name, 0, Met::Failed);
+            remote.flights.tell(&name, 0, LimitOutcome::Failed);
             continue;
         };
         let (result, since_ns) = list[0];
         if result.is_refusal() {
-            remote.flights.tell(&name, first, Met::CallResults(result, since_ns));
+            remote.flights.tell(&name, first, LimitOutcome::CallResults(result, since_ns));
             continue;
         }
         let (taken, now_ns) = (u64::try_from(result.taken).unwrap_or(0), clock::now_ns());

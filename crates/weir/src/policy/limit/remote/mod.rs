@@ -72,7 +72,7 @@ pub struct Remote {
 
 /// How one limit of a request was met.
 #[derive(Debug, Clone, Copy)]
-enum Met {
+enum LimitOutcome {
     /// Prefetched tokens.
     Leased(super::Decision, Spent),
     /// Redis said so; the times count from then.
@@ -89,7 +89,7 @@ enum Met {
 struct CallResults<'a> {
     questions: &'a [Question],
     prefetches: &'a [Option<Prefetch>],
-    met: &'a [Met],
+    met: &'a [LimitOutcome],
     pending_call: Option<PendingCall>,
 }
 
@@ -146,8 +146,11 @@ impl Remote {
             let pending_call = self.pending_call(&[question]);
             let met = match prefetch {
                 Some(prefetch) => self.acquire_counted(limit, prefetch).await,
-                None if !self.client.may_serve(&question.name) => Met::Failed,
-                None => self.call(&[question]).await.map_or(Met::Failed, |list| Met::CallResults(list[0].0, list[0].1)),
+                None if !self.client.may_serve(&question.name) => LimitOutcome::Failed,
+                None => self
+                    .call(&[question])
+                    .await
+                    .map_or(LimitOutcome::Failed, |list| LimitOutcome::CallResults(list[0].0, list[0].1)),
             };
             let results = CallResults { questions: &[question], prefetches: &[prefetch], met: &[met], pending_call };
             return self.settle(limits, checks, results, held);
@@ -172,14 +175,14 @@ impl Remote {
             .zip(&questions)
             .map(|(check, question)| limits.get(check.limit).and_then(|limit| prefetch(limit, question)))
             .collect();
-        let mut met: Vec<Option<Met>> = Vec::with_capacity(checks.len());
+        let mut met: Vec<Option<LimitOutcome>> = Vec::with_capacity(checks.len());
         for index in 0..checks.len() {
             let spent = self.spend(prefetches[index].as_ref());
             if let (None, Some(limit)) = (spent, limits.get(checks[index].limit))
                 && self.refuse_here(limit, &questions[index], &mut checks[index])
             {
                 if !limit.limit.spec.enforce {
-                    met.push(Some(Met::Over));
+                    met.push(Some(LimitOutcome::Over));
                     continue;
                 }
                 self.put_back(&prefetches, &met);
@@ -188,7 +191,7 @@ impl Remote {
                 others.for_each(|(_, check)| check.decision = super::Decision::unlimited());
                 return Ok(());
             }
-            met.push(spent.map(|(decision, spent)| Met::Leased(decision, spent)));
+            met.push(spent.map(|(decision, spent)| LimitOutcome::Leased(decision, spent)));
         }
         let pending_call = self.pending_call(&questions);
         // Tokens that are to be prefetched, all at the same time; then the counts that every request is checked against in Redis.
@@ -199,14 +202,14 @@ impl Remote {
         for (met, _) in met.iter_mut().zip(&prefetches).filter(|(met, prefetch)| met.is_none() && prefetch.is_some()) {
             *met = acquired.next();
         }
-        let is_refused = |met: &Option<Met>| matches!(met, Some(Met::CallResults(result, _)) if result.is_refusal());
+        let is_refused = |met: &Option<LimitOutcome>| matches!(met, Some(LimitOutcome::CallResults(result, _)) if result.is_refusal());
         if !met.iter().any(is_refused) {
             let open = met.iter().zip(&questions).filter(|(met, _)| met.is_none());
             let open: Vec<Question> = open.map(|(_, question)| *question).collect();
             let mut results = self.call_within(&open, deadline).await.into_iter();
             met.iter_mut().filter(|met| met.is_none()).for_each(|met| *met = results.next());
         }
-        let met: Vec<Met> = met.into_iter().map(|met| met.unwrap_or(Met::Skipped)).collect();
+        let met: Vec<LimitOutcome> = met.into_iter().map(|met| met.unwrap_or(LimitOutcome::Skipped)).collect();
         self.settle(
             limits,
             checks,
@@ -216,16 +219,16 @@ impl Remote {
     }
 
     /// Calls Redis for the counts of one request.
-    async fn call_within(self: &Rc<Self>, questions: &[Question], deadline: Instant) -> Vec<Met> {
+    async fn call_within(self: &Rc<Self>, questions: &[Question], deadline: Instant) -> Vec<LimitOutcome> {
         if self.client.is_cluster() {
             return self.call_each(questions, deadline).await;
         }
         if questions.is_empty() || !self.client.may_serve(b"") {
-            return vec![Met::Failed; questions.len()];
+            return vec![LimitOutcome::Failed; questions.len()];
         }
         match tokio::time::timeout_at(deadline.into(), self.call(questions)).await {
-            Ok(Ok(list)) => list.iter().map(|(result, at)| Met::CallResults(*result, *at)).collect(),
-            Ok(Err(_)) | Err(_) => vec![Met::Failed; questions.len()],
+            Ok(Ok(list)) => list.iter().map(|(result, at)| LimitOutcome::CallResults(*result, *at)).collect(),
+            Ok(Err(_)) | Err(_) => vec![LimitOutcome::Failed; questions.len()],
         }
     }
 
@@ -249,10 +252,10 @@ impl Remote {
         self.leases.spend(&question.name, question.cost, clock::now_ns())
     }
 
-    async fn acquire_counted(self: &Rc<Self>, limit: &WorkerLimit, prefetch: Prefetch) -> Met {
+    async fn acquire_counted(self: &Rc<Self>, limit: &WorkerLimit, prefetch: Prefetch) -> LimitOutcome {
         let since_ns = clock::now_ns();
         let met = self.acquire(prefetch, self.client.timeout()).await;
-        if let Met::Leased(..) = met {
+        if let LimitOutcome::Leased(..) = met {
             limit.metrics.store_responded(clock::now_ns().saturating_sub(since_ns));
         }
         met
@@ -319,15 +322,15 @@ impl Remote {
 
     /// Sends a call for each count, all at the same time. The deadline holds for each by itself: what a healthy node has charged must be known when
     /// another one is too slow, or it could not be refunded.
-    async fn call_each(self: &Rc<Self>, questions: &[Question], deadline: Instant) -> Vec<Met> {
+    async fn call_each(self: &Rc<Self>, questions: &[Question], deadline: Instant) -> Vec<LimitOutcome> {
         let each = questions.iter().map(|question| async move {
             if !self.client.may_serve(&question.name) {
-                return Met::Failed;
+                return LimitOutcome::Failed;
             }
             let call = self.call(std::slice::from_ref(question));
             match tokio::time::timeout_at(deadline.into(), call).await {
-                Ok(Ok(list)) => Met::CallResults(list[0].0, list[0].1),
-                Ok(Err(_)) | Err(_) => Met::Failed,
+                Ok(Ok(list)) => LimitOutcome::CallResults(list[0].0, list[0].1),
+                Ok(Err(_)) | Err(_) => LimitOutcome::Failed,
             }
         });
         all(each).await
@@ -348,10 +351,10 @@ impl Remote {
             let Some(limit) = limits.get(check.limit) else { continue };
             let most = limit.limit.algorithm.limit();
             match met {
-                Met::Leased(decision, _) => check.decision = *decision,
-                Met::Skipped => check.decision = super::Decision::unlimited(),
-                Met::Over => {}
-                Met::CallResults(result, since_ns) => {
+                LimitOutcome::Leased(decision, _) => check.decision = *decision,
+                LimitOutcome::Skipped => check.decision = super::Decision::unlimited(),
+                LimitOutcome::Over => {}
+                LimitOutcome::CallResults(result, since_ns) => {
                     check.decision = result.decision(most, question.cost);
                     limit.metrics.store_responded(now_ns.saturating_sub(*since_ns));
                     if result.is_refusal() {
@@ -360,21 +363,21 @@ impl Remote {
                         self.refusals.note(question.name, question.cost, &check.decision, *since_ns, now_ns, most_ns);
                     }
                 }
-                Met::Failed => limit.metrics.store_failed(),
+                LimitOutcome::Failed => limit.metrics.store_failed(),
             }
         }
-        let is_failed = |index: usize| matches!(met[index], Met::Failed);
+        let is_failed = |index: usize| matches!(met[index], LimitOutcome::Failed);
         let stood_in = if passes { local_fallback::check(limits, checks, is_failed, held) } else { Ok(false) };
         if let Some(pending_call) = pending_call {
             // What was given up may have been counted.
-            let failed = questions.iter().zip(met).filter(|(_, met)| matches!(met, Met::Failed));
+            let failed = questions.iter().zip(met).filter(|(_, met)| matches!(met, LimitOutcome::Failed));
             let failed: Vec<Name> = failed.map(|(question, _)| question.name).collect();
             pending_call.end(|name| failed.contains(name));
         }
         match stood_in {
             Ok(true) => {
                 for (question, met) in questions.iter().zip(met) {
-                    if let (KIND, Met::CallResults(result, _)) = (question.definition[0], met)
+                    if let (KIND, LimitOutcome::CallResults(result, _)) = (question.definition[0], met)
                         && result.taken > 0
                     {
                         held.push(Permit::shared(self.held(question.name, question.cost)));
@@ -383,9 +386,9 @@ impl Remote {
                 Ok(())
             }
             refused => {
-                self.take_back(questions, prefetches, met);
+                self.undo(questions, prefetches, met);
                 for (check, met) in checks.iter_mut().zip(met) {
-                    if let (true, Met::Failed) = (!passes, met) {
+                    if let (true, LimitOutcome::Failed) = (!passes, met) {
                         check.decision = super::Decision::unlimited();
                     }
                 }
@@ -401,22 +404,22 @@ impl Remote {
     }
 
     /// Gives back what was taken for a request that does not pass.
-    fn take_back(self: &Rc<Self>, questions: &[Question], prefetches: &[Option<Prefetch>], met: &[Met]) {
+    fn undo(self: &Rc<Self>, questions: &[Question], prefetches: &[Option<Prefetch>], met: &[LimitOutcome]) {
         for ((question, prefetch), met) in questions.iter().zip(prefetches).zip(met) {
             match met {
-                Met::Leased(_, spent) => self.put_back_one(prefetch.as_ref(), *spent),
-                Met::CallResults(result, _) if result.taken > 0 && question.definition[0] == KIND => {
+                LimitOutcome::Leased(_, spent) => self.put_back_one(prefetch.as_ref(), *spent),
+                LimitOutcome::CallResults(result, _) if result.taken > 0 && question.definition[0] == KIND => {
                     self.let_go(question.name, question.cost);
                 }
-                Met::CallResults(result, _) if result.taken > 0 => self.refund(*question, *result),
-                Met::CallResults(..) | Met::Skipped | Met::Over | Met::Failed => {}
+                LimitOutcome::CallResults(result, _) if result.taken > 0 => self.refund(*question, *result),
+                LimitOutcome::CallResults(..) | LimitOutcome::Skipped | LimitOutcome::Over | LimitOutcome::Failed => {}
             }
         }
     }
 
-    fn put_back(&self, prefetches: &[Option<Prefetch>], met: &[Option<Met>]) {
+    fn put_back(&self, prefetches: &[Option<Prefetch>], met: &[Option<LimitOutcome>]) {
         for (prefetch, met) in prefetches.iter().zip(met) {
-            if let Some(Met::Leased(_, spent)) = met {
+            if let Some(LimitOutcome::Leased(_, spent)) = met {
                 self.put_back_one(prefetch.as_ref(), *spent);
             }
         }

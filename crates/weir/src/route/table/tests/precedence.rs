@@ -183,7 +183,7 @@ fn allow_lists_common_methods_first_and_others_by_name() {
     let mut out = b"Allow: ".to_vec();
     allow.write(&mut out);
     assert_eq!(out, b"Allow: GET, POST, PURGE");
-    assert!(matches!(table.lookup(b"", at(b"/a"), b"PURGE", |_, _| false), Lookup::Found(_)));
+    assert!(matches!(table.lookup(b"", at(b"/a"), b"PURGE", |_, _| false), Lookup::RouteMatch(_)));
     assert_eq!(table.lookup(b"", at(b"/b"), b"PURGE", |_, _| false), Lookup::NotFound);
 }
 
@@ -219,7 +219,7 @@ fn more_methods_than_there_are_bits_do_no_harm() {
     let names: Vec<String> = (0..200).map(|number| format!("M{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let table = Table::new(&[route("", "/a", &names, &[]), route("", "/b", &["GET"], &[])]);
-    assert!(matches!(table.lookup(b"", at(b"/a"), b"M0", |_, _| false), Lookup::Found(_)));
+    assert!(matches!(table.lookup(b"", at(b"/a"), b"M0", |_, _| false), Lookup::RouteMatch(_)));
     assert!(matches!(table.lookup(b"", at(b"/b"), b"M199", |_, _| false), Lookup::MethodNotAllowed(_)));
 }
 

@@ -23,10 +23,10 @@ fn served<T>(line: &mut Line<T>, count: usize) -> Vec<T> {
 #[test]
 fn without_tenants_it_is_first_come_first_served() {
     let mut line = Line::default();
-    let places: Vec<_> = (0..5).map(|number| line.enter(QueueEntry::default(), number)).collect();
-    assert_eq!(line.leave(places[2]), Some(2));
-    assert_eq!(line.leave(places[2]), None);
-    assert_eq!(line.leave(places[0]), Some(0));
+    let places: Vec<_> = (0..5).map(|number| line.acquire(QueueEntry::default(), number)).collect();
+    assert_eq!(line.release(places[2]), Some(2));
+    assert_eq!(line.release(places[2]), None);
+    assert_eq!(line.release(places[0]), Some(0));
     assert_eq!(line.first().map(|(place, &value)| (place == places[1], value)), Some((true, 1)));
     assert_eq!(served(&mut line, 9), [1, 3, 4]);
     assert_eq!(line.len(), 0);
@@ -36,10 +36,10 @@ fn without_tenants_it_is_first_come_first_served() {
 fn a_tenant_that_comes_late_does_not_wait_behind_all_of_a_busy_one() {
     let mut line = Line::default();
     for number in 0..50 {
-        line.enter(standard(1, 10), number);
+        line.acquire(standard(1, 10), number);
     }
-    line.enter(standard(2, 10), 100);
-    line.enter(standard(2, 10), 101);
+    line.acquire(standard(2, 10), 100);
+    line.acquire(standard(2, 10), 101);
     assert_eq!(served(&mut line, 6), [0, 100, 1, 101, 2, 3]);
 }
 
@@ -47,8 +47,8 @@ fn a_tenant_that_comes_late_does_not_wait_behind_all_of_a_busy_one() {
 fn a_tenant_with_dear_requests_has_fewer_of_them() {
     let mut line = Line::default();
     for number in 0..20 {
-        line.enter(standard(1, 30), ('a', number));
-        line.enter(standard(2, 10), ('b', number));
+        line.acquire(standard(1, 30), ('a', number));
+        line.acquire(standard(2, 10), ('b', number));
     }
     let dear = served(&mut line, 16).iter().filter(|(who, _)| *who == 'a').count();
     assert_eq!(dear, 4);
@@ -57,11 +57,11 @@ fn a_tenant_with_dear_requests_has_fewer_of_them() {
 #[test]
 fn requests_that_left_cost_their_tenant_nothing() {
     let mut line = Line::default();
-    let places: Vec<_> = (0..100).map(|number| line.enter(standard(1, 1000), number)).collect();
-    line.enter(standard(2, 1000), 200);
-    line.enter(standard(2, 1000), 201);
+    let places: Vec<_> = (0..100).map(|number| line.acquire(standard(1, 1000), number)).collect();
+    line.acquire(standard(2, 1000), 200);
+    line.acquire(standard(2, 1000), 201);
     for place in &places[..99] {
-        line.leave(*place);
+        line.release(*place);
     }
     // As the first of its tenant it is in front of the second of the other.
     assert_eq!(served(&mut line, 3), [99, 200, 201]);
@@ -72,7 +72,7 @@ fn a_lower_class_has_one_slot_in_sixteen_and_two_of_them_alternate() {
     let mut line = Line::default();
     for number in 0..200 {
         for class in Priority::ALL {
-            line.enter(entry(class, number, 1), class);
+            line.acquire(entry(class, number, 1), class);
         }
     }
     let order = served(&mut line, 64);
@@ -90,10 +90,10 @@ fn a_lower_class_has_one_slot_in_sixteen_and_two_of_them_alternate() {
 fn a_class_alone_is_not_held_back_and_counts_no_rounds() {
     let mut line = Line::default();
     for number in 0..40 {
-        line.enter(entry(Priority::Interactive, number, 1), number);
+        line.acquire(entry(Priority::Interactive, number, 1), number);
     }
     served(&mut line, 30);
-    line.enter(entry(Priority::Batch, 1, 1), 1000);
+    line.acquire(entry(Priority::Batch, 1, 1), 1000);
     // Only turns over its head count.
     assert_eq!(served(&mut line, 10), (30..40).collect::<Vec<_>>());
     assert_eq!(served(&mut line, 1), [1000]);
@@ -104,19 +104,19 @@ fn a_full_line_makes_room_for_those_with_fewer_places() {
     const SIZE: usize = 4;
     let mut line = Line::default();
     for number in 0..4 {
-        line.enter(standard(1, 1), number);
+        line.acquire(standard(1, 1), number);
     }
     // Its own requests, and those of a tenant with as many, have no better right.
     assert_eq!(line.give_up_for(&standard(1, 1), SIZE), None);
     assert_eq!(line.give_up_for(&standard(2, 1), SIZE), Some(3));
-    line.enter(standard(2, 1), 10);
+    line.acquire(standard(2, 1), 10);
     assert_eq!(line.give_up_for(&standard(2, 1), SIZE), Some(2));
-    line.enter(standard(2, 1), 11);
+    line.acquire(standard(2, 1), 11);
     assert_eq!(line.give_up_for(&standard(2, 1), SIZE), None);
     // Each class has a place for itself, and no more.
     let batch = |tenant| entry(Priority::Batch, tenant, 1);
     assert_eq!(line.give_up_for(&batch(3), SIZE), Some(11));
-    line.enter(batch(3), 20);
+    line.acquire(batch(3), 20);
     assert_eq!(line.give_up_for(&batch(4), SIZE), None);
     // What a class has beyond that is for higher ones.
     let urgent = entry(Priority::Interactive, 1, 1);
@@ -128,12 +128,12 @@ fn a_full_line_makes_room_for_those_with_fewer_places() {
 #[test]
 fn what_is_served_before_is_what_is_not_behind() {
     let mut line = Line::default();
-    line.enter(entry(Priority::Interactive, 1, 7), ());
+    line.acquire(entry(Priority::Interactive, 1, 7), ());
     for _ in 0..10 {
-        line.enter(standard(1, 10), ());
+        line.acquire(standard(1, 10), ());
     }
-    line.enter(standard(2, 4), ());
-    line.enter(entry(Priority::Batch, 1, 1000), ());
+    line.acquire(standard(2, 4), ());
+    line.acquire(entry(Priority::Batch, 1, 1000), ());
     // All of the higher class; of the first tenant three, which cost as much as it does; all of the second.
     assert_eq!(line.served_before(&standard(3, 30)), 1 + 3 + 1);
     // Behind its own.
@@ -146,17 +146,17 @@ fn a_lower_class_is_not_behind_all_of_a_higher_one() {
     let mut line = Line::default();
     let batch = entry(Priority::Batch, 1, 1);
     for _ in 0..100 {
-        line.enter(entry(Priority::Interactive, 1, 1), false);
+        line.acquire(entry(Priority::Interactive, 1, 1), false);
     }
     assert_eq!(line.served_before(&batch), 15);
-    line.enter(batch, true);
+    line.acquire(batch, true);
     assert_eq!(served(&mut line, 200).iter().position(|is_batch| *is_batch), Some(15));
 }
 
 #[test]
 fn one_that_may_be_served_passes_others_that_may_not() {
     let mut line = Line::default();
-    let places: Vec<_> = (0..4).map(|number| line.enter(QueueEntry::default(), number)).collect();
+    let places: Vec<_> = (0..4).map(|number| line.acquire(QueueEntry::default(), number)).collect();
     assert_eq!(line.serve_where(|number| *number == 2), Some(2));
     assert_eq!(line.serve_where(|number| *number == 2), None);
     assert_eq!(line.first().map(|(place, _)| place), Some(places[0]));
@@ -168,33 +168,33 @@ fn one_that_may_be_served_passes_others_that_may_not() {
 #[test]
 fn a_dear_request_costs_its_own_tenant_only() {
     let mut line = Line::default();
-    line.enter(standard(1, 1 << 24), 100);
+    line.acquire(standard(1, 1 << 24), 100);
     for number in 0..5 {
-        line.enter(standard(1, 10), 101 + number);
-        line.enter(standard(2, 10), number);
-        line.enter(standard(3, 10), 10 + number);
+        line.acquire(standard(1, 10), 101 + number);
+        line.acquire(standard(2, 10), number);
+        line.acquire(standard(3, 10), 10 + number);
     }
     assert_eq!(served(&mut line, 10), [0, 10, 1, 11, 2, 12, 3, 13, 4, 14]);
     assert_eq!(served(&mut line, 1), [100]);
     for number in 20..23 {
-        line.enter(standard(2, 10), number);
+        line.acquire(standard(2, 10), number);
     }
     assert_eq!(served(&mut line, 9), [20, 101, 102, 21, 103, 22, 104, 105]);
 }
 
 #[derive(Debug, Clone)]
 enum Step {
-    Enter(usize, u64, u64),
+    Push(usize, u64, u64),
     Serve,
-    Leave(usize),
+    Remove(usize),
     MakeRoom(usize, u64),
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        4 => (0..3usize, 0..4u64, 0..100u64).prop_map(|(class, tenant, cost)| Step::Enter(class, tenant, cost)),
+        4 => (0..3usize, 0..4u64, 0..100u64).prop_map(|(class, tenant, cost)| Step::Push(class, tenant, cost)),
         3 => Just(Step::Serve),
-        2 => any::<usize>().prop_map(Step::Leave),
+        2 => any::<usize>().prop_map(Step::Remove),
         1 => (0..3usize, 0..5u64).prop_map(|(class, tenant)| Step::MakeRoom(class, tenant)),
     ]
 }
@@ -204,13 +204,13 @@ proptest! {
     #[test]
     fn everyone_leaves_once(steps in vec(step(), 0..200)) {
         let mut line = Line::default();
-        let mut there: HashMap<u64, (Place, QueueEntry)> = HashMap::new();
+        let mut there: HashMap<u64, (QueueSlot, QueueEntry)> = HashMap::new();
         let mut next = 0;
         for step in steps {
             match step {
-                Step::Enter(class, tenant, cost) => {
+                Step::Push(class, tenant, cost) => {
                     let entry = entry(Priority::ALL[class], tenant, cost);
-                    there.insert(next, (line.enter(entry, next), entry));
+                    there.insert(next, (line.acquire(entry, next), entry));
                     next += 1;
                 }
                 Step::Serve => {
@@ -220,15 +220,15 @@ proptest! {
                     let Some(value) = served else { prop_assert!(there.is_empty()); continue };
                     let (place, entry) = there.remove(&value).expect("it was there");
                     prop_assert_eq!(first.map(|(place, _)| place), Some(place));
-                    let is_before = |(other, (_, one)): (&u64, &(Place, QueueEntry))| *other < value && one.tenant == entry.tenant && one.priority == entry.priority;
+                    let is_before = |(other, (_, one)): (&u64, &(QueueSlot, QueueEntry))| *other < value && one.tenant == entry.tenant && one.priority == entry.priority;
                     prop_assert!(!there.iter().any(is_before));
                 }
-                Step::Leave(which) => {
+                Step::Remove(which) => {
                     if next > 0 {
                         let value = which as u64 % next;
                         if let Some((place, _)) = there.remove(&value) {
-                            prop_assert_eq!(line.leave(place), Some(value));
-                            prop_assert_eq!(line.leave(place), None);
+                            prop_assert_eq!(line.release(place), Some(value));
+                            prop_assert_eq!(line.release(place), None);
                         }
                     }
                 }
@@ -248,8 +248,8 @@ proptest! {
     fn shares_are_even(costs in vec((1..50u64, 1..500u64), 50..100)) {
         let mut line = Line::default();
         for &(own, other) in &costs {
-            line.enter(standard(1, own), (1, own));
-            line.enter(standard(2, other), (2, other));
+            line.acquire(standard(1, own), (1, own));
+            line.acquire(standard(2, other), (2, other));
         }
         let most = (costs.iter().map(|one| one.0).max().unwrap_or(0), costs.iter().map(|one| one.1).max().unwrap_or(0));
         let (mut left, mut sums) = ([costs.len(), costs.len()], [0i64, 0]);
@@ -272,7 +272,7 @@ fn simulate(ticks: u64, mut arrivals: impl FnMut(u64, usize) -> Vec<QueueEntry>)
     for now in 0..ticks {
         ends.retain(|end| *end > now);
         for entry in arrivals(now, line.len()) {
-            line.enter(entry, (entry, now));
+            line.acquire(entry, (entry, now));
         }
         while ends.len() < PLACES
             && let Some((entry, since)) = line.serve()
