@@ -144,7 +144,7 @@ need_venv() {
   if [ "$(cat "$stamp" 2>/dev/null)" != "$want" ]; then
     rm -rf "$venv"
     python3 -m venv "$venv" >&2 || die "python3 cannot make a virtual environment. On Debian and Ubuntu: apt-get install python3-venv"
-    "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-deps -r "$2" >&2 || die "pip could not install $2"
+    "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r "$2" >&2 || die "pip could not install $2"
     printf '%s' "$want" >"$stamp"
   fi
   printf '%s\n' "$venv"
