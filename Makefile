@@ -99,4 +99,6 @@ soak: ## long runs: hours of load, reloads and faults
 	@scripts/soak
 
 clean: ## remove what was built in this clone; downloads in ~/.cache/weir stay
-	rm -rf target services/*/node_modules crates/weir/tests/ai/clients/node_modules services/producer/java-*/target services/gateway-spring/target crates/*/fuzz/target
+	rm -rf target crates/*/fuzz/target
+	find . -name .git -prune -o -type d \( -name node_modules -o -name __pycache__ \) -prune -exec rm -rf {} +
+	find services load -type d -name target -prune -exec rm -rf {} +

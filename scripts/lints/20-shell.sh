@@ -9,6 +9,7 @@ while IFS= read -r file; do
 done < <(git ls-files -co --exclude-standard -- .ci scripts deploy load services 'benches/*/run.sh' | grep -vE '\.(py|js|json|yaml|yml|go|rs|java|md|lua|jmx|txt|toml|sql|lock)$')
 # SC1091: what `need_venv` makes is not there yet. SC2034: lib.sh sets variables for those who source it.
 shellcheck --external-sources --source-path=SCRIPTDIR --severity=warning --exclude=SC1091,SC2034 "${scripts[@]}"
+# renovate: datasource=go depName=github.com/rhysd/actionlint
 actionlint_version=v1.7.12
 actionlint=$WEIR_CACHE/tools/actionlint-$actionlint_version/actionlint
 [ -x "$actionlint" ] || (cd / && GOBIN=$(dirname "$actionlint") go install "github.com/rhysd/actionlint/cmd/actionlint@$actionlint_version")

@@ -4,6 +4,7 @@ source "$(dirname "$0")/../lib.sh"
 need_program go "Go 1.26 or newer builds the reader of compose files: https://go.dev/doc/install"
 need_program python3 "Python 3.11 or newer."
 hadolint=$(need_venv hadolint deploy/check/requirements.txt)/bin/hadolint
+# renovate: datasource=go depName=github.com/compose-spec/compose-go/v2
 compose_version=v2.16.2
 compose=$WEIR_CACHE/tools/compose-go-$compose_version
 if [ ! -x "$compose" ]; then
