@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 
 use divan::{AllocProfiler, Bencher};
-use weir::config::{AccessLog as Config, AccessLogTarget, LogFormat};
+use weir::config::{AccessLog as Config, AccessLogTarget, LogFields, LogFormat};
 use weir::observe::metrics::Format;
 use weir::observe::{AccessLog, Line, Metrics, Record, Shard};
 
@@ -68,8 +68,13 @@ fn line() -> Line<'static> {
 /// Rendering and handing over; the file is `/dev/null`.
 #[divan::bench]
 fn log(bencher: Bencher<'_, '_>) {
-    let config =
-        Config { to: AccessLogTarget::File("/dev/null".into()), sample: 1.0, format: LogFormat::Json, only: None };
+    let config = Config {
+        to: AccessLogTarget::File("/dev/null".into()),
+        sample: 1.0,
+        format: LogFormat::Json,
+        fields: LogFields::default(),
+        only: None,
+    };
     let log = AccessLog::start(&config, &Metrics::new()).unwrap();
     let mut writer = log.worker();
     bencher.bench_local(|| writer.line(black_box(&line())));

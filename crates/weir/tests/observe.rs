@@ -181,6 +181,48 @@ fn the_access_log_has_the_configured_format_and_requests() {
     }
 }
 
+/// Fields of requests are added, over HTTP/1.1 and HTTP/2, and cannot end their line or their string; others are left out.
+#[test]
+fn the_access_log_has_the_configured_fields() {
+    let (upstream, dead) = (Upstream::start(responder::ok("hello")), Port::free());
+    for format in ["json", "logfmt"] {
+        let builder = Weir::builder(env!("CARGO_BIN_EXE_weir"));
+        let path = builder.dir().join("access.log");
+        let fields = "{add: [header:X-Tenant, header:x-none], drop: [time, user_agent, request_id, reason]}";
+        let more = format!("access_log: {{path: '{}', format: {format}, fields: {fields}}}", path.display());
+        let weir = builder.config(yaml(&upstream, &dead, &more)).start();
+        let tenant = format!("a\"b\tc{}", "x".repeat(300));
+        let sent = [("Host", "a"), ("User-Agent", "curl"), ("x-TENANT", &tenant)];
+        assert_eq!(weir.request("GET", "/p/a", &sent, "").status(), 200);
+        assert_eq!(weir.get("/b").status(), 502);
+        let text = wait::some(DEADLINE, "both lines", || {
+            let text = fs::read_to_string(&path).ok()?;
+            (text.lines().count() >= 2 && text.ends_with('\n')).then_some(text)
+        });
+        let shown = format!("a\\\"b\\tc{}…", "x".repeat(251));
+        let (first, second) = text.trim_end().split_once('\n').unwrap();
+        match format {
+            "json" => {
+                assert!(
+                    first.starts_with("{\"client\":")
+                        && first.ends_with(&format!(",\"header_x_tenant\":\"{shown}\"}}")),
+                    "{first}"
+                );
+                let value: Value = serde_json::from_str(first).unwrap();
+                assert_eq!(value["header_x_tenant"].as_str().unwrap().len(), 256 + "…".len());
+            }
+            _ => assert!(
+                first.starts_with("client=127.0.0.1 ") && first.ends_with(&format!(" header_x_tenant=\"{shown}\"")),
+                "{first}"
+            ),
+        }
+        for gone in ["user_agent", "request_id", "reason", "header_x_none", "curl"] {
+            assert!(!text.contains(gone), "{gone}: {text}");
+        }
+        assert!(!second.contains("header_") && second.contains("fault"), "{second}");
+    }
+}
+
 /// The process ends first, for each of the reasons that it has to.
 #[test]
 fn exchanges_that_are_cut_off_have_a_line() {

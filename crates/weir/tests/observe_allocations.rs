@@ -54,6 +54,7 @@ fn requests_allocate_nothing(format: LogFormat) {
         to: AccessLogTarget::File(dir.path().join("access.log")),
         format,
         only: Some(LogOnly { statuses: vec![(100, 599)], grpc: (0..=16).collect(), slower_ns: Some(1) }),
+        fields: weir::config::LogFields::default(),
         sample: 0.9,
     };
     let log = AccessLog::start(&config, &metrics).unwrap();

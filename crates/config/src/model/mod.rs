@@ -20,6 +20,7 @@ mod errors;
 mod inference;
 mod limit;
 mod listen;
+mod log_fields;
 mod log_template;
 mod registry;
 mod route;
@@ -50,6 +51,7 @@ pub use errors::*;
 pub use inference::*;
 pub use limit::*;
 pub use listen::*;
+pub use log_fields::{FieldSet, LogFields, LoggedHeader};
 pub use log_template::{LOG_FIELDS, LogPart, log_template};
 pub use registry::*;
 pub use route::*;
@@ -196,6 +198,8 @@ pub struct AccessLog {
     pub to: AccessLogTarget,
     /// How they are written.
     pub format: LogFormat,
+    /// Which fields they have, in the formats that have names.
+    pub fields: LogFields,
     /// Which requests are logged; none: all.
     pub only: Option<LogOnly>,
     /// Share of requests that are logged, 0.0 to 1.0.

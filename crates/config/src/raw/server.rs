@@ -72,6 +72,9 @@ pub struct AccessLog {
     /// How lines are written.
     #[serde(default)]
     pub format: Spanned<LogFormat>,
+    /// Fields that lines have beside the usual ones, and those that they do not have; with `format: json` or `logfmt`.
+    #[serde(default)]
+    pub fields: Spanned<LogFields>,
     /// Requests that are logged: those that meet at least one of the conditions.
     #[serde(default)]
     pub only: OrNone<Spanned<LogOnly>>,
@@ -106,6 +109,16 @@ pub enum LogFormat {
     Logfmt,
     /// A line of one's own, with the names of fields in braces: `{template: '{client} {status} {duration_ms}'}`.
     Template(String),
+}
+
+/// Which fields lines of the access log have.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping with `add` or `drop`")]
+pub struct LogFields {
+    /// Fields of requests, such as `[header:X-Tenant]`, which lines have as `header_x_tenant`; at most 8, each cut after 256 bytes.
+    pub add: Vec<Spanned<String>>,
+    /// Names of fields that are left out, such as `[user_agent, referer]`.
+    pub drop: Vec<Spanned<String>>,
 }
 
 /// Which requests are logged.

@@ -151,6 +151,7 @@ impl Resolver<'_> {
             apis: std::mem::take(&mut self.apis),
         };
         config.upstreams.append(&mut self.services);
+        self.logged_credentials(&config);
         config
     }
 

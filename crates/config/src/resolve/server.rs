@@ -12,8 +12,8 @@ use crate::raw::{self, Ambiguous, EncodedSlash, PathPolicy, RepeatedSlash, SOCKE
 use crate::redis_address::Address;
 use crate::spoofable;
 use crate::{
-    AccessLog, AccessLogTarget, Bind, ConnectionUse, Console, Http2, LogFormat, LogOnly, Redis, Server, TcpOptions,
-    UntrustedHeaders, log_template,
+    AccessLog, AccessLogTarget, Bind, Config, ConnectionUse, Console, FieldSet, Http2, LOG_FIELDS, LogFields,
+    LogFormat, LogOnly, LoggedHeader, Redis, Server, TcpOptions, UntrustedHeaders, log_template,
 };
 use message::path::{self, Treatment};
 
@@ -35,6 +35,8 @@ const SHORTEST_AGE: Duration = Duration::from_secs(1);
 const KEEPALIVE_SECONDS: std::ops::RangeInclusive<u64> = 1..=32_767;
 /// `TCP_USER_TIMEOUT` has milliseconds in 31 bits; a day is more than anyone waits.
 const USER_TIMEOUT_SECONDS: std::ops::RangeInclusive<u64> = 1..=86_400;
+/// Fields that carry credentials in every configuration.
+const NEVER_LOGGED: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "set-cookie"];
 /// Bytes of the console's token: too many to guess.
 const TOKEN_BYTES: usize = 16;
 
@@ -184,7 +186,67 @@ impl Resolver<'_> {
                 slower_ns: only.slower.as_option().map(|time| u64::try_from(time.0.as_nanos()).unwrap_or(u64::MAX)),
             }
         });
-        Some(AccessLog { to, format, only, sample: log.sample.fraction() })
+        let fields = self.log_fields(&log.fields, &format);
+        Some(AccessLog { to, format, fields, only, sample: log.sample.fraction() })
+    }
+
+    fn log_fields(&mut self, file: &Spanned<raw::LogFields>, format: &LogFormat) -> LogFields {
+        let mut fields = LogFields::default();
+        let has_names = matches!(format, LogFormat::Json | LogFormat::Logfmt);
+        if !has_names && **file != raw::LogFields::default() {
+            self.problem(file.origin, "`fields` needs `format: json` or `format: logfmt`; the other formats say themselves which fields they have");
+        }
+        for name in &file.drop {
+            match FieldSet::index(name) {
+                Some(index) => fields.dropped.insert(index),
+                None => self.problem(
+                    name.origin,
+                    format!("there is no field `{}` to leave out; there are {}", **name, LOG_FIELDS.join(", ")),
+                ),
+            }
+        }
+        let mut added = Vec::new();
+        for text in &file.add {
+            let name = text.strip_prefix("header:").filter(|name| !name.is_empty() && crate::raw::text::is_token(name));
+            match name.filter(|name| name.len() <= LogFields::LONGEST_NAME) {
+                Some(name) if NEVER_LOGGED.iter().any(|secret| secret.eq_ignore_ascii_case(name)) => {
+                    self.problem(text.origin, format!("`{name}` carries credentials, which are not logged"));
+                }
+                Some(name) => added.push((text.origin, LoggedHeader::new(name))),
+                None => self.problem(
+                    text.origin,
+                    format!(
+                        "expected `header:NAME`, with a name of at most {} bytes, found `{}`",
+                        LogFields::LONGEST_NAME,
+                        **text
+                    ),
+                ),
+            }
+        }
+        for (at, (origin, header)) in added.iter().enumerate() {
+            if added[..at].iter().any(|(_, earlier)| earlier.field == header.field) {
+                self.problem(*origin, format!("lines have `{}` already", header.field));
+            }
+        }
+        if let Some((origin, _)) = added.get(LogFields::MOST_ADDED) {
+            self.problem(*origin, format!("lines can have {} fields of requests at most", LogFields::MOST_ADDED));
+        }
+        fields.added = added.into_iter().map(|(_, header)| header).collect();
+        fields
+    }
+
+    /// Fields by which this configuration carries credentials are not logged either.
+    pub(super) fn logged_credentials(&mut self, config: &Config) {
+        let secrets = config.credential_fields();
+        for text in self.file.access_log.as_option().iter().flat_map(|log| &log.fields.add) {
+            let name = text.strip_prefix("header:").unwrap_or(text);
+            if secrets.iter().any(|secret| secret.eq_ignore_ascii_case(name)) {
+                self.problem(
+                    text.origin,
+                    format!("`{name}` carries credentials in this configuration, which are not logged"),
+                );
+            }
+        }
     }
 
     pub(super) fn server(&mut self) -> Server {

@@ -213,7 +213,13 @@ fn sections_that_are_off_have_defaults_when_they_are_switched_on() {
     ));
     assert_eq!(
         config.access_log,
-        Some(AccessLog { to: AccessLogTarget::Stdout, format: LogFormat::Json, only: None, sample: 1.0 })
+        Some(AccessLog {
+            to: AccessLogTarget::Stdout,
+            format: LogFormat::Json,
+            fields: LogFields::default(),
+            only: None,
+            sample: 1.0
+        })
     );
     let app = &config.upstreams[0];
     let health = app.health.clone().unwrap();

@@ -143,7 +143,7 @@ fn a_lost_state_is_never_taken_for_nothing_left() {
         let destroyed = campaign.gauge(&["machines", "destroy", "--all"]);
         assert_eq!(destroyed.code, 69, "{content:?}: {}", destroyed.text());
         assert!(destroyed.stderr.contains("missing or empty"), "{}", destroyed.text());
-        assert!(destroyed.stderr.contains("known machines: gateway 127.0.0.1"), "{}", destroyed.text());
+        assert!(destroyed.stderr.contains("known machines: gateway -l@127.0.0.1"), "{}", destroyed.text());
         assert!(folder.join("record.json").exists());
     }
     assert_eq!(steps(&campaign), before, "nothing was run on it");

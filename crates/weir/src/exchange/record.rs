@@ -210,6 +210,7 @@ impl Exchange<'_> {
             ai: self.ai.as_deref().map(|ai| ai.logged(ai_end)),
             tls: self.down.client.tls.as_deref().map(|tls| &tls.session),
             proxied: self.down.client.proxied.as_deref(),
+            request_fields: Some((&request.fields, buf)),
         }
     }
 

@@ -7,6 +7,8 @@ use super::line::VIOLATIONS;
 pub(super) struct Name {
     pub(super) json: &'static str,
     pub(super) logfmt: &'static str,
+    /// Its place among all fields; a group has none.
+    pub(super) index: Option<u32>,
 }
 
 /// The [`Name`] of a field, which needs no escaping: `name!("status")`, or within a group `name!("ai", "model")`.
@@ -15,12 +17,14 @@ macro_rules! name {
         &$crate::observe::access_log::form::Name {
             json: concat!(",\"", $name, "\":"),
             logfmt: concat!(" ", $name, "="),
+            index: const { $crate::config::FieldSet::index($name) },
         }
     };
     ($group:literal, $name:literal) => {
         &$crate::observe::access_log::form::Name {
             json: concat!(",\"", $name, "\":"),
             logfmt: concat!(" ", $group, "_", $name, "="),
+            index: const { $crate::config::FieldSet::index(concat!($group, "_", $name)) },
         }
     };
 }
@@ -35,6 +39,8 @@ pub(super) trait Form {
 
     /// What separates a field from the one before, and its name.
     fn key(out: &mut Vec<u8>, name: &Name);
+    /// The same, with a name of the configuration.
+    fn added_key(out: &mut Vec<u8>, name: &str);
     /// Untrusted text, cut after `most` bytes; at most `6 * most + 5` bytes are written, none of them a control character.
     fn text(out: &mut Vec<u8>, value: &[u8], most: usize);
     /// Text that needs no escaping, as `write` writes it.
@@ -58,6 +64,13 @@ impl Form for Json {
         // No value ends with this: strings end with a quotation mark.
         let is_first = out.ends_with(b"{");
         out.extend_from_slice(&name.json.as_bytes()[usize::from(is_first)..]);
+    }
+
+    fn added_key(out: &mut Vec<u8>, name: &str) {
+        let separator: &[u8] = if out.ends_with(b"{") { b"\"" } else { b",\"" };
+        for part in [separator, name.as_bytes(), b"\":"] {
+            out.extend_from_slice(part);
+        }
     }
 
     fn text(out: &mut Vec<u8>, value: &[u8], most: usize) {
@@ -96,6 +109,13 @@ impl Form for Logfmt {
         // The buffer has the lines before this one.
         let is_first = out.last().is_none_or(|&byte| byte == b'\n');
         out.extend_from_slice(&name.logfmt.as_bytes()[usize::from(is_first)..]);
+    }
+
+    fn added_key(out: &mut Vec<u8>, name: &str) {
+        let separator: &[u8] = if out.last().is_none_or(|&byte| byte == b'\n') { b"" } else { b" " };
+        for part in [separator, name.as_bytes(), b"="] {
+            out.extend_from_slice(part);
+        }
     }
 
     fn text(out: &mut Vec<u8>, value: &[u8], most: usize) {

@@ -10,7 +10,7 @@ use super::form::{Form, Json, Logfmt, Name, name};
 use super::template::Fields;
 use super::{combined, json};
 use crate::config::ClientAddress;
-use crate::config::LogFormat;
+use crate::config::{FieldSet, LogFields, LogFormat, LoggedHeader};
 use crate::error::Error;
 use crate::observe::clock::Rfc3339;
 use crate::observe::redact;
@@ -25,8 +25,9 @@ const ID: usize = 128;
 /// The longest list of violations: ten, with a pointer of 256 bytes each that may be escaped.
 pub(super) const VIOLATIONS: usize = 10 * (6 * 256 + 128);
 
-/// No line is longer: every byte of every field escaped as `\u00XX`, and 3 KiB for keys and numbers.
-pub(super) const LONGEST: usize = 6 * (METHOD + HOST + 2 * PATH + 3 * FIELD + 21 * NAME + ID) + VIOLATIONS + 3072;
+/// No line is longer: every byte of every field escaped as `\u00XX`, and 4 KiB for keys and numbers.
+pub(super) const LONGEST: usize =
+    6 * (METHOD + HOST + 2 * PATH + 3 * FIELD + (21 + LogFields::MOST_ADDED) * NAME + ID) + VIOLATIONS + 4096;
 
 /// A finished request, as it is logged. Text may hold any bytes: it is escaped, and cut where it is too long.
 ///
@@ -99,6 +100,8 @@ pub struct Line<'a> {
     pub tls: Option<&'a tls::Session>,
     /// The PROXY header that the client's connection began with.
     pub proxied: Option<&'a Received>,
+    /// All fields of the request, and what they are spans of, for those that the configuration adds.
+    pub request_fields: Option<(&'a message::Fields, &'a [u8])>,
 }
 
 /// A line in which nothing is known.
@@ -138,6 +141,7 @@ impl Default for Line<'_> {
             ai: None,
             tls: None,
             proxied: None,
+            request_fields: None,
         }
     }
 }
@@ -179,28 +183,40 @@ pub struct Call<'a> {
 
 impl Line<'_> {
     /// Appends the line and its line feed. `memory`: for a template.
-    pub(super) fn render(&self, out: &mut Vec<u8>, clock: &mut Rfc3339, format: &LogFormat, memory: &mut Fields) {
+    pub(super) fn render(
+        &self,
+        out: &mut Vec<u8>,
+        clock: &mut Rfc3339,
+        (format, fields): (&LogFormat, &LogFields),
+        memory: &mut Fields,
+    ) {
         match format {
-            LogFormat::Json => self.fields::<Json>(out, clock),
-            LogFormat::Logfmt => self.fields::<Logfmt>(out, clock),
+            LogFormat::Json => self.fields::<Json>(out, clock, fields.dropped, &fields.added),
+            LogFormat::Logfmt => self.fields::<Logfmt>(out, clock, fields.dropped, &fields.added),
             LogFormat::Combined => combined::render(self, out, clock),
             LogFormat::Template(parts) => memory.render(self, parts, out, clock),
         }
     }
 
-    pub(super) fn fields<F: Form>(&self, out: &mut Vec<u8>, clock: &mut Rfc3339) {
-        out.extend_from_slice(F::OPEN);
+    /// Appends all fields but the `dropped` ones, and the `added` ones of the request.
+    pub(super) fn fields<F: Form>(
+        &self,
+        out: &mut Vec<u8>,
+        clock: &mut Rfc3339,
+        dropped: FieldSet,
+        added: &[LoggedHeader],
+    ) {
+        let out = &mut Out { bytes: out, dropped };
+        out.bytes.extend_from_slice(F::OPEN);
         plain::<F>(out, name!("time"), |out| out.extend_from_slice(clock.render(self.time_ms).as_bytes()));
         plain::<F>(out, name!("client"), |out| json::address(out, self.client));
         plain::<F>(out, name!("protocol"), |out| out.extend_from_slice(self.protocol.as_bytes()));
         text::<F>(out, name!("method"), Some(self.method), METHOD);
         text::<F>(out, name!("host"), self.host, HOST);
         // The target of a request that cannot be parsed may be a URL with a user.
-        F::key(out, name!("path"));
-        shown_url(self.path, |shown| F::text(out, shown, PATH));
+        value::<F>(out, name!("path"), |out| shown_url(self.path, |shown| F::text(out, shown, PATH)));
         if let Some(query) = self.query {
-            F::key(out, name!("query"));
-            shown_query(query, |shown| F::text(out, shown, PATH));
+            value::<F>(out, name!("query"), |out| shown_query(query, |shown| F::text(out, shown, PATH)));
         }
         count::<F>(out, name!("status"), u64::from(self.status));
         if let Some(status) = self.grpc_status {
@@ -211,15 +227,12 @@ impl Line<'_> {
         text::<F>(out, name!("target"), self.target.map(str::as_bytes), NAME);
         count::<F>(out, name!("bytes_in"), self.request_bytes);
         count::<F>(out, name!("bytes_out"), self.response_bytes);
-        F::key(out, name!("duration_ms"));
-        json::milliseconds(out, self.duration_ns);
+        value::<F>(out, name!("duration_ms"), |out| json::milliseconds(out, self.duration_ns));
         if let Some(ns) = self.upstream_ns {
-            F::key(out, name!("upstream_ms"));
-            json::milliseconds(out, ns);
+            value::<F>(out, name!("upstream_ms"), |out| json::milliseconds(out, ns));
         }
         if let Some(ns) = self.queue_ns {
-            F::key(out, name!("queue_ms"));
-            json::milliseconds(out, ns);
+            value::<F>(out, name!("queue_ms"), |out| json::milliseconds(out, ns));
         }
         if self.attempts > 0 {
             count::<F>(out, name!("attempts"), u64::from(self.attempts));
@@ -231,8 +244,7 @@ impl Line<'_> {
         }
         text::<F>(out, name!("user_agent"), self.user_agent, FIELD);
         if let Some(referer) = self.referer {
-            F::key(out, name!("referer"));
-            shown_url(referer, |shown| F::text(out, shown, FIELD));
+            value::<F>(out, name!("referer"), |out| shown_url(referer, |shown| F::text(out, shown, FIELD)));
         }
         if self.fallback {
             flag::<F>(out, name!("fallback"), true);
@@ -243,8 +255,7 @@ impl Line<'_> {
         text::<F>(out, name!("auth_detail"), self.auth_detail.map(str::as_bytes), FIELD);
         text::<F>(out, name!("would_refuse"), self.would_refuse.map(str::as_bytes), NAME);
         if !self.violations.is_empty() && self.violations.len() <= VIOLATIONS {
-            F::key(out, name!("violations"));
-            F::value(out, self.violations);
+            value::<F>(out, name!("violations"), |out| F::value(out, self.violations));
         }
         if let Some(ai) = &self.ai {
             call::<F>(out, ai);
@@ -273,16 +284,26 @@ impl Line<'_> {
             text::<F>(out, name!("fault"), Some(error.reason.fault().label().as_bytes()), NAME);
             text::<F>(out, name!("detail"), Some(error.detail.as_bytes()).filter(|d| !d.is_empty()), NAME);
         }
-        out.extend_from_slice(F::CLOSE);
+        if let Some((fields, buf)) = self.request_fields {
+            for header in added {
+                let name = header.name.as_bytes();
+                let found = fields.iter().find(|field| field.name.of_buf(buf).eq_ignore_ascii_case(name));
+                if let Some(field) = found {
+                    F::added_key(out.bytes, &header.field);
+                    F::text(out.bytes, field.value.of_buf(buf), NAME);
+                }
+            }
+        }
+        out.bytes.extend_from_slice(F::CLOSE);
     }
 }
 
 /// The group of a call of an AI model.
-fn call<F: Form>(out: &mut Vec<u8>, ai: &Call<'_>) {
-    let text = |out: &mut Vec<u8>, name, value: Option<&str>, most| {
+fn call<F: Form>(out: &mut Out<'_>, ai: &Call<'_>) {
+    let text = |out: &mut Out<'_>, name, value: Option<&str>, most| {
         text::<F>(out, name, value.map(str::as_bytes), most);
     };
-    F::open_group(out, name!("ai"));
+    F::open_group(out.bytes, name!("ai"));
     text(out, name!("ai", "api"), Some(ai.api), NAME);
     text(out, name!("ai", "model"), Some(ai.model), NAME);
     text(out, name!("ai", "provider"), ai.provider, NAME);
@@ -290,8 +311,7 @@ fn call<F: Form>(out: &mut Vec<u8>, ai: &Call<'_>) {
     text(out, name!("ai", "key"), ai.key, NAME);
     flag::<F>(out, name!("ai", "stream"), ai.streams);
     if let Some(ns) = ai.first_token_ns {
-        F::key(out, name!("ai", "ttft_ms"));
-        json::milliseconds(out, ns);
+        value::<F>(out, name!("ai", "ttft_ms"), |out| json::milliseconds(out, ns));
     }
     if let Some([input, output, cached]) = ai.tokens {
         count::<F>(out, name!("ai", "tokens_in"), input);
@@ -300,8 +320,8 @@ fn call<F: Form>(out: &mut Vec<u8>, ai: &Call<'_>) {
         flag::<F>(out, name!("ai", "estimated"), ai.estimated);
     }
     if let Some(cost) = ai.cost {
-        F::key(out, name!("ai", "cost"));
-        write!(out, "{}.{:06}", cost / 1_000_000, cost % 1_000_000).expect("a Vec takes what is written");
+        let (whole, millionths) = (cost / 1_000_000, cost % 1_000_000);
+        value::<F>(out, name!("ai", "cost"), |out| display(out, format_args!("{whole}.{millionths:06}")));
     }
     if let Some(reserved) = ai.reserved {
         count::<F>(out, name!("ai", "tokens_reserved"), reserved);
@@ -312,33 +332,44 @@ fn call<F: Form>(out: &mut Vec<u8>, ai: &Call<'_>) {
     text(out, name!("ai", "recovered"), ai.recovered, NAME);
     text(out, name!("ai", "tried"), Some(ai.tried).filter(|tried| !tried.is_empty()), FIELD);
     text(out, name!("ai", "end"), Some(ai.end), NAME);
-    F::close_group(out);
+    F::close_group(out.bytes);
 }
 
-fn text<F: Form>(out: &mut Vec<u8>, name: &Name, value: Option<&[u8]>, most: usize) {
-    if let Some(value) = value {
-        F::key(out, name);
-        F::text(out, value, most);
+/// Where fields go.
+struct Out<'a> {
+    bytes: &'a mut Vec<u8>,
+    dropped: FieldSet,
+}
+
+/// A field, unless it is dropped; `write` writes its value.
+#[inline]
+fn value<F: Form>(out: &mut Out<'_>, name: &Name, write: impl FnOnce(&mut Vec<u8>)) {
+    if name.index.is_none_or(|index| !out.dropped.contains(index)) {
+        F::key(out.bytes, name);
+        write(out.bytes);
     }
 }
 
-fn plain<F: Form>(out: &mut Vec<u8>, name: &Name, write: impl FnOnce(&mut Vec<u8>)) {
-    F::key(out, name);
-    F::plain(out, write);
+fn text<F: Form>(out: &mut Out<'_>, name: &Name, text: Option<&[u8]>, most: usize) {
+    if let Some(text) = text {
+        value::<F>(out, name, |out| F::text(out, text, most));
+    }
+}
+
+fn plain<F: Form>(out: &mut Out<'_>, name: &Name, write: impl FnOnce(&mut Vec<u8>)) {
+    value::<F>(out, name, |out| F::plain(out, write));
 }
 
 fn display(out: &mut Vec<u8>, value: Arguments<'_>) {
     out.write_fmt(value).expect("a Vec takes what is written");
 }
 
-fn flag<F: Form>(out: &mut Vec<u8>, name: &Name, value: bool) {
-    F::key(out, name);
-    out.extend_from_slice(if value { b"true" } else { b"false" });
+fn flag<F: Form>(out: &mut Out<'_>, name: &Name, flag: bool) {
+    value::<F>(out, name, |out| out.extend_from_slice(if flag { b"true" } else { b"false" }));
 }
 
-fn count<F: Form>(out: &mut Vec<u8>, name: &Name, value: u64) {
-    F::key(out, name);
-    encode::decimal(out, value);
+fn count<F: Form>(out: &mut Out<'_>, name: &Name, count: u64) {
+    value::<F>(out, name, |out| encode::decimal(out, count));
 }
 
 /// Hands on what may be shown of a query; takes memory only where something may not.

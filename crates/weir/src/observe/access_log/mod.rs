@@ -90,6 +90,7 @@ pub struct AccessLog {
     ended: Mutex<Receiver<()>>,
     sample: f64,
     format: config::LogFormat,
+    fields: config::LogFields,
     only: Option<Arc<config::LogOnly>>,
 }
 
@@ -115,6 +116,7 @@ impl AccessLog {
             ended: Mutex::new(ended),
             sample: config.sample,
             format: config.format.clone(),
+            fields: config.fields.clone(),
             only: config.only.clone().map(Arc::new),
         })
     }
@@ -135,6 +137,7 @@ impl AccessLog {
             clock: Rfc3339::default(),
             sample: Sample::new(self.sample, seed),
             format: self.format.clone(),
+            fields: self.fields.clone(),
             template: template::Fields::default(),
             only: self.only.clone(),
         }
@@ -228,6 +231,7 @@ pub struct Writer {
     clock: Rfc3339,
     sample: Sample,
     format: config::LogFormat,
+    fields: config::LogFields,
     /// Memory for lines by a template.
     template: template::Fields,
     only: Option<Arc<config::LogOnly>>,
@@ -253,7 +257,7 @@ impl Writer {
         if self.lines == 0 {
             self.oldest_ms = line.time_ms;
         }
-        line.render(&mut self.buffer, &mut self.clock, &self.format, &mut self.template);
+        line.render(&mut self.buffer, &mut self.clock, (&self.format, &self.fields), &mut self.template);
         self.lines += 1;
         if self.buffer.len() >= FULL {
             self.hand_over();

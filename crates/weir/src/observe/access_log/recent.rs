@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::form::Json;
 use super::line::{LONGEST, Line};
+use crate::config::FieldSet;
 use crate::error::Fault;
 use crate::observe::clock::Rfc3339;
 
@@ -103,7 +104,7 @@ impl Notes {
     /// Notes a failure.
     pub fn note(&mut self, fault: Fault, line: &Line<'_>) {
         self.text.clear();
-        line.fields::<Json>(&mut self.text, &mut self.clock);
+        line.fields::<Json>(&mut self.text, &mut self.clock, FieldSet::default(), &[]);
         self.recent.push(fault, &self.text);
     }
 }

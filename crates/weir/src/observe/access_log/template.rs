@@ -3,7 +3,7 @@
 //! All fields are written into memory of the writer, each with its name, and those that the template names are taken from there. Values are escaped
 //! as in the combined format, so that no request can end its line or its quotation marks; a field that the request does not have is `-`.
 
-use crate::config::LogPart;
+use crate::config::{FieldSet, LogPart};
 use crate::observe::clock::Rfc3339;
 
 use super::combined;
@@ -23,7 +23,7 @@ impl Fields {
     /// Appends a line and its line feed.
     pub(super) fn render(&mut self, line: &Line<'_>, parts: &[LogPart], out: &mut Vec<u8>, clock: &mut Rfc3339) {
         self.0.clear();
-        line.fields::<Raw>(&mut self.0, clock);
+        line.fields::<Raw>(&mut self.0, clock, FieldSet::default(), &[]);
         for part in parts {
             match part {
                 LogPart::Text(text) => out.extend_from_slice(text.as_bytes()),
@@ -51,6 +51,10 @@ impl Form for Raw {
         // Without the separator before it, and the sign behind it.
         out.extend_from_slice(&name.logfmt.as_bytes()[1..name.logfmt.len() - 1]);
         out.push(EQUALS);
+    }
+
+    fn added_key(_: &mut Vec<u8>, _: &str) {
+        unreachable!("a template has no added fields")
     }
 
     fn text(out: &mut Vec<u8>, value: &[u8], most: usize) {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::line::NAME;
 use super::*;
-use crate::config::{AccessLogTarget, LogFormat, LogOnly};
+use crate::config::{AccessLogTarget, FieldSet, LogFields, LogFormat, LogOnly};
 use crate::error::{Error, Reason};
 use crate::exchange::ai;
 
@@ -44,8 +44,12 @@ fn rendered(line: &Line<'_>) -> String {
 }
 
 fn rendered_as(line: &Line<'_>, format: LogFormat) -> String {
+    rendered_with(line, format, &LogFields::default())
+}
+
+fn rendered_with(line: &Line<'_>, format: LogFormat, fields: &LogFields) -> String {
     let mut out = Vec::new();
-    line.render(&mut out, &mut Rfc3339::default(), &format, &mut template::Fields::default());
+    line.render(&mut out, &mut Rfc3339::default(), (&format, fields), &mut template::Fields::default());
     assert!(out.len() <= line::LONGEST);
     let text = String::from_utf8(out).expect("UTF-8");
     assert_eq!(text.find('\n'), Some(text.len() - 1), "one line");
@@ -60,6 +64,7 @@ fn log_to(path: &Path, metrics: &Metrics) -> AccessLog {
     let config = config::AccessLog {
         to: AccessLogTarget::File(path.to_owned()),
         format: LogFormat::Json,
+        fields: LogFields::default(),
         only: None,
         sample: 1.0,
     };
@@ -220,9 +225,30 @@ fn the_longest_line_fits() {
         ai: None,
         tls: Some(&session),
         proxied: None,
+        request_fields: None,
     };
     for format in [LogFormat::Json, LogFormat::Combined, LogFormat::Logfmt] {
         rendered_as(&longest, format);
+    }
+}
+
+proptest! {
+    /// Whatever is left out: the other fields stay as they were, and the line what it was.
+    #[test]
+    fn fields_are_left_out(names in prop::collection::vec(prop::sample::select(crate::config::LOG_FIELDS), 0..12)) {
+        let line = Line { user_agent: Some(b"curl"), query: Some(b"a=1"), fallback: true, ..line() };
+        let mut fields = LogFields::default();
+        for name in &names {
+            fields.dropped.insert(FieldSet::index(name).unwrap());
+        }
+        let mut expected = parsed(&line);
+        expected.as_object_mut().unwrap().retain(|name, _| !names.contains(&name.as_str()));
+        let json = rendered_with(&line, LogFormat::Json, &fields);
+        prop_assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), expected);
+        let kept = |pair: &&str| !names.contains(&pair.split('=').next().unwrap());
+        let whole = rendered_as(&line, LogFormat::Logfmt);
+        let pairs = whole.trim_end().split(' ').filter(kept).collect::<Vec<_>>().join(" ");
+        prop_assert_eq!(rendered_with(&line, LogFormat::Logfmt, &fields), pairs + "\n");
     }
 }
 
@@ -301,7 +327,11 @@ fn only_what_is_configured_is_logged() {
     let metrics = Metrics::new();
     let wants_of = |only: Option<LogOnly>, sample, requests: &[(u16, Option<u8>, u64)]| {
         let to = AccessLogTarget::File(dir.path().join("access.log"));
-        let log = AccessLog::start(&config::AccessLog { to, format: LogFormat::Json, only, sample }, &metrics).unwrap();
+        let log = AccessLog::start(
+            &config::AccessLog { to, format: LogFormat::Json, fields: LogFields::default(), only, sample },
+            &metrics,
+        )
+        .unwrap();
         let mut writer = log.worker();
         requests.iter().map(|(status, grpc, ns)| writer.wants(*status, *grpc, *ns)).collect::<Vec<_>>()
     };
@@ -571,6 +601,7 @@ fn a_file_that_cannot_be_opened_is_an_error_at_the_start() {
     let config = config::AccessLog {
         to: AccessLogTarget::File(dir.path().join("no/such/dir/log")),
         format: LogFormat::Json,
+        fields: LogFields::default(),
         only: None,
         sample: 1.0,
     };
@@ -607,8 +638,13 @@ fn a_fifo_takes_lines_once_it_has_a_reader() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
-    let config =
-        config::AccessLog { to: AccessLogTarget::File(path.clone()), format: LogFormat::Json, only: None, sample: 1.0 };
+    let config = config::AccessLog {
+        fields: LogFields::default(),
+        to: AccessLogTarget::File(path.clone()),
+        format: LogFormat::Json,
+        only: None,
+        sample: 1.0,
+    };
     let refused = AccessLog::start(&config, &Metrics::new()).unwrap_err().to_string();
     assert!(refused.contains("no process reads this FIFO"), "{refused}");
 
