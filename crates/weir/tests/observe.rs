@@ -188,11 +188,17 @@ fn the_access_log_has_the_configured_fields() {
     for format in ["json", "logfmt"] {
         let builder = Weir::builder(env!("CARGO_BIN_EXE_weir"));
         let path = builder.dir().join("access.log");
-        let fields = "{add: [header:X-Tenant, header:x-none], drop: [time, user_agent, request_id, reason]}";
+        let fields =
+            "{add: [header:Referer, header:X-Tenant, header:x-none], drop: [time, user_agent, request_id, reason]}";
         let more = format!("access_log: {{path: '{}', format: {format}, fields: {fields}}}", path.display());
         let weir = builder.config(yaml(&upstream, &dead, &more)).start();
         let tenant = format!("a\"b\tc{}", "x".repeat(300));
-        let sent = [("Host", "a"), ("User-Agent", "curl"), ("x-TENANT", &tenant)];
+        let sent = [
+            ("Host", "a"),
+            ("User-Agent", "curl"),
+            ("x-TENANT", &tenant),
+            ("Referer", "http://u:canary@b/?a=1&token=canary"),
+        ];
         assert_eq!(weir.request("GET", "/p/a", &sent, "").status(), 200);
         assert_eq!(weir.get("/b").status(), 502);
         let text = wait::some(DEADLINE, "both lines", || {
@@ -216,7 +222,9 @@ fn the_access_log_has_the_configured_fields() {
                 "{first}"
             ),
         }
-        for gone in ["user_agent", "request_id", "reason", "header_x_none", "curl"] {
+        let referer = "http://[redacted]@b/?a=1&token=[redacted]";
+        assert_eq!(first.matches(referer).count(), 2, "referer, header_referer: {first}");
+        for gone in ["canary", "user_agent", "request_id", "reason", "header_x_none", "curl"] {
             assert!(!text.contains(gone), "{gone}: {text}");
         }
         assert!(!second.contains("header_") && second.contains("fault"), "{second}");

@@ -290,7 +290,8 @@ impl Line<'_> {
                 let found = fields.iter().find(|field| field.name.of_buf(buf).eq_ignore_ascii_case(name));
                 if let Some(field) = found {
                     F::added_key(out.bytes, &header.field);
-                    F::text(out.bytes, field.value.of_buf(buf), NAME);
+                    // It may be a URL, as that of `Referer` or of a proxy before this one.
+                    shown_url(field.value.of_buf(buf), |shown| F::text(out.bytes, shown, NAME));
                 }
             }
         }
