@@ -348,8 +348,10 @@ async fn lead(
         result = proxy::run(x, snapshot, route, action).await;
     }
     if let (Err(error), Some(lead)) = (result, x.cache.lead.take()) {
-        let serve_stale =
-            lead.stored.clone().filter(|_| x.response == SendState::None && error.reason != Reason::ClientDisconnected);
+        let serve_stale = lead
+            .stored
+            .clone()
+            .filter(|_| x.send_state == SendState::None && error.reason != Reason::ClientDisconnected);
         match serve_stale.map(|entry| (cache.cache.freshness(&entry), entry)) {
             Some((freshness, entry)) if may_replace_error(&freshness, &wanted, clock::unix_ms()) => {
                 x.log.error = Some(error);
@@ -373,7 +375,7 @@ async fn lead(
     }
     match x.cache.delivery.take() {
         Some(delivery) => deliver(x, delivery).await,
-        None if x.response == SendState::Complete => Ok(()),
+        None if x.send_state == SendState::Complete => Ok(()),
         // The client disconnected while others waited on.
         None => Err(Reason::ClientDisconnected.into()),
     }

@@ -54,19 +54,19 @@ impl Exchange<'_> {
         let refusal = if error.reason == Reason::ClientDisconnected { self.down.stream.refusal() } else { None };
         let error = refusal.unwrap_or(error);
         self.log.error = Some(error);
-        self.log.status = if self.response == SendState::None { error.reason.status() } else { self.log.status };
+        self.log.status = if self.send_state == SendState::None { error.reason.status() } else { self.log.status };
         self.worker.metrics.not_served(error.reason);
         match error.reason {
             _ if error.reason == Reason::ClientDisconnected || refusal.is_some() => self.aborts = true,
             // What was sent ends with a whole chunk. The call ends with a status, so nobody takes it for complete.
-            _ if self.response == SendState::Begun && self.may_end_with_trailers && self.is_grpc() => {
+            _ if self.send_state == SendState::Begun && self.may_end_with_trailers && self.is_grpc() => {
                 let before = self.down.out.bytes.len();
                 grpc::write_trailers(&mut self.down.out.bytes, error);
                 self.log.grpc_status = Some(grpc::status_of(error.reason));
                 self.log.response_bytes = self.log.response_bytes.saturating_sub(before as u64);
                 self.aborts = self.flush_response().await.is_err();
             }
-            _ if self.response != SendState::None => self.aborts = true,
+            _ if self.send_state != SendState::None => self.aborts = true,
             Reason::AuthDenied if self.denied.is_some() && !self.is_grpc() => self.send_denial().await,
             _ => self.send_error(error).await,
         }

@@ -130,7 +130,7 @@ pub struct Exchange<'w> {
     is_preflight: bool,
     /// Whether this is the connection's last exchange.
     close: bool,
-    response: SendState,
+    send_state: SendState,
     /// Counts as a request that waits, until its response begins.
     waits: Option<Waiting>,
     /// The request's body: the one decoder of it, from its first byte to its last.
@@ -187,7 +187,7 @@ impl<'w> Exchange<'w> {
             violations: Vec::new(),
             is_preflight: false,
             close,
-            response: SendState::None,
+            send_state: SendState::None,
             waits: Some(Waiting::begin()),
             body: Pump::new(kind, kind, None),
             stalls: Stalls::new(clock::loop_ns()),
@@ -368,7 +368,7 @@ impl<'w> Exchange<'w> {
 
     /// From now on the client gets a response: no other can be given, and streams and tunnels wait for nothing any more.
     fn start_response(&mut self) {
-        self.response = SendState::Begun;
+        self.send_state = SendState::Begun;
         self.waits = None;
         if self.changed.is_some() {
             self.change_response();
@@ -390,7 +390,7 @@ impl<'w> Exchange<'w> {
         self.log.response_bytes += self.down.out.bytes.len() as u64;
         let idle = self.snapshot.config().server.body_idle_timeout;
         self.down.send(&[], idle).await.map_err(|_| Error::from(Reason::ClientDisconnected))?;
-        self.response = SendState::Complete;
+        self.send_state = SendState::Complete;
         Ok(())
     }
 
@@ -409,7 +409,7 @@ impl<'w> Exchange<'w> {
     pub fn finish(&mut self) -> Next {
         self.record();
         self.scratch.limits.release();
-        if self.aborts || self.response != SendState::Complete {
+        if self.aborts || self.send_state != SendState::Complete {
             if let Some(error) = self.log.error {
                 self.down.stream.note_failure(error.reason);
             }

@@ -217,7 +217,7 @@ async fn try_upstream(x: &mut Exchange<'_>, plan: &Plan<'_>) -> Result<(), (Erro
             (Some(_), _) => (x.scratch.response.status, None),
             (None, Some(status)) => (status, None),
             // It responded, and what broke off was the body.
-            (None, None) if x.response != SendState::None => {
+            (None, None) if x.send_state != SendState::None => {
                 (x.scratch.response.status, Some(failed.error.reason.label()))
             }
             (None, None) => (0, Some(failed.error.reason.label())),
@@ -230,7 +230,7 @@ async fn try_upstream(x: &mut Exchange<'_>, plan: &Plan<'_>) -> Result<(), (Erro
             // The application's response, which is not the target's failure.
             None => lease.success(moment()),
         }
-        if x.response != SendState::None {
+        if x.send_state != SendState::None {
             return Err((failed.error, false));
         }
         let tried = failed.as_attempt(x, cause);

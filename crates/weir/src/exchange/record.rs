@@ -103,7 +103,7 @@ impl Exchange<'_> {
     #[cold]
     fn record_broken_off(&mut self, reason: Reason) {
         self.log.error = Some(reason.into());
-        if self.response == SendState::None {
+        if self.send_state == SendState::None {
             self.log.status = reason.status();
         }
         self.worker.metrics.not_served(reason);

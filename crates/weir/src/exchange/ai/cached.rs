@@ -228,7 +228,7 @@ async fn send_refusal(x: &mut Exchange<'_>, call: &Call<'_>, tells: bool, refusa
     }
     x.end_head(refusal.status, framing);
     x.send_put(&refusal.body).await?;
-    x.response = SendState::Complete;
+    x.send_state = SendState::Complete;
     Err(Stop::Sent)
 }
 

@@ -293,7 +293,7 @@ impl<'c> Search<'c> {
     ) -> Result<Follows, Stop> {
         let call = self.call;
         let fault = match failed.fault {
-            Some(fault) if x.response == SendState::None || self.begun.is_some() => fault,
+            Some(fault) if x.send_state == SendState::None || self.begun.is_some() => fault,
             _ if self.begun.is_some() && failed.error.reason != Reason::ClientDisconnected => {
                 return Ok(Follows::Nothing);
             }

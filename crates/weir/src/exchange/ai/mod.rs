@@ -115,7 +115,7 @@ pub async fn run(x: &mut Exchange<'_>, snapshot: &Snapshot, route: RouteId, acti
         Ok(()) | Err(Stop::Sent) => return Ok(()),
         Err(stop) => stop,
     };
-    if x.response == SendState::None {
+    if x.send_state == SendState::None {
         x.explain(0);
     }
     match stop {

@@ -100,7 +100,7 @@ pub(super) async fn run(
                 encode::last_chunk(&mut x.down.out.bytes);
                 send(x).await?;
             }
-            x.response = SendState::Complete;
+            x.send_state = SendState::Complete;
             count(x, call, plan);
             Ok(Ended { is_clean: true, failure: None })
         }

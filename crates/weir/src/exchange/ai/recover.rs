@@ -247,6 +247,6 @@ pub(super) async fn close(x: &mut Exchange<'_>, call: &Call<'_>, framing: BodyKi
     let Some(lead) = call.lead else { return x.end_body(framing).await.map_err(Failed::last) };
     // Each client's body has an end of its own.
     hand_on(x, call, lead, true).await?;
-    x.response = SendState::Complete;
+    x.send_state = SendState::Complete;
     Ok(())
 }

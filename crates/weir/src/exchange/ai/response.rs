@@ -124,7 +124,7 @@ impl Exchange<'_> {
             };
             lead.begin(status, &shared_lines(call, plan, lines), length);
             self.log.status = status;
-            self.response = SendState::Begun;
+            self.send_state = SendState::Begun;
             return;
         }
         self.frame_by_close(framing);
@@ -193,7 +193,7 @@ impl Exchange<'_> {
             encode::last_chunk(&mut self.down.out.bytes);
         }
         self.send_put(&[]).await?;
-        self.response = SendState::Complete;
+        self.send_state = SendState::Complete;
         Ok(())
     }
 
@@ -222,11 +222,11 @@ impl Exchange<'_> {
         self.begin_response(call, plan, response.status, &response.lines, framing);
         if let Some(lead) = call.lead {
             lead.push(&response.body, true);
-            self.response = SendState::Complete;
+            self.send_state = SendState::Complete;
             return Ok(());
         }
         self.send_put(&response.body).await?;
-        self.response = SendState::Complete;
+        self.send_state = SendState::Complete;
         Ok(())
     }
 }

@@ -123,7 +123,7 @@ pub(super) async fn run(
             encode::last_chunk(&mut x.down.out.bytes);
             send(x, call).await?;
         }
-        x.response = SendState::Complete;
+        x.send_state = SendState::Complete;
         storable::mark_whole(call, received.status, &facts);
         count(x, call, plan, (&facts, bytes), true);
         return Ok(Ended { is_clean: true, failure: None });

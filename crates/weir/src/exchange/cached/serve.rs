@@ -69,7 +69,7 @@ pub(super) async fn serve(
     x.log.response_bytes += (x.down.out.bytes.len() + body.len()) as u64;
     let idle = x.snapshot.config().server.body_idle_timeout;
     x.down.send(body, idle).await.map_err(|_| Error::from(Reason::ClientDisconnected))?;
-    x.response = SendState::Complete;
+    x.send_state = SendState::Complete;
     Ok(())
 }
 
@@ -181,7 +181,7 @@ pub(super) async fn deliver(x: &mut Exchange<'_>, mut delivery: Delivery) -> Res
     x.log.response_bytes += delivery.sent_bytes();
     match result {
         Ok(()) => {
-            x.response = SendState::Complete;
+            x.send_state = SendState::Complete;
             Ok(())
         }
         Err(Stopped::Disconnected) => Err(Reason::ClientDisconnected.into()),

@@ -88,7 +88,7 @@ impl Exchange<'_> {
     /// The error, if there is no such response, or if it says why the client waits no longer.
     pub(super) async fn send_spared(&mut self, error: Error) -> Result<(), Error> {
         let is_late = error.reason == Reason::TotalTimeout || error.reason.fault() == Fault::Client;
-        let spared = self.spared.take().filter(|_| !is_late && self.response == SendState::None);
+        let spared = self.spared.take().filter(|_| !is_late && self.send_state == SendState::None);
         let Some(spared) = spared else { return Err(error) };
         let Spared { head, status, slot, target, fell_back, .. } = *spared;
         self.skip_body();

@@ -96,6 +96,6 @@ pub(super) async fn switch_protocols(
     let moved = tunnel::run(x.down, up, keep, &x.worker.buffers, plan.choice.timeouts.tunnel_idle).await;
     x.log.tunnelled_bytes += moved.up;
     x.log.response_bytes += moved.down;
-    x.response = SendState::Complete;
+    x.send_state = SendState::Complete;
     Ok(())
 }

@@ -179,7 +179,7 @@ pub(super) async fn upstream_attempt(
     result.map_err(|error| Failed::of(x, error, true, true))?;
 
     match keeping {
-        None => x.response = SendState::Complete,
+        None => x.send_state = SendState::Complete,
         Some(keeping) => {
             if let Some(route) = plan.route {
                 cached::kept(x, plan.snapshot, route, *keeping);

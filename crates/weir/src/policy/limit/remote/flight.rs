@@ -148,7 +148,7 @@ async fn fly(remote: Rc<Remote>, prefetch: Prefetch) {
         };
         let (result, since_ns) = list[0];
         if result.is_refusal() {
-            remote.flights.tell(&name, first, LimitOutcome::CallResults(result, since_ns));
+            remote.flights.tell(&name, first, LimitOutcome::Redis(result, since_ns));
             continue;
         }
         let (taken, now_ns) = (u64::try_from(result.taken).unwrap_or(0), clock::now_ns());

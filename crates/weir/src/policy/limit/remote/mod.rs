@@ -76,7 +76,7 @@ enum LimitOutcome {
     /// Prefetched tokens.
     Leased(super::Decision, Spent),
     /// Redis said so; the times count from then.
-    CallResults(ScriptResult, u64),
+    Redis(ScriptResult, u64),
     /// Another limit had refused before this one was checked.
     Skipped,
     /// Known to be over, of a limit that is not enforced.
@@ -150,7 +150,7 @@ impl Remote {
                 None => self
                     .call(&[question])
                     .await
-                    .map_or(LimitOutcome::Failed, |list| LimitOutcome::CallResults(list[0].0, list[0].1)),
+                    .map_or(LimitOutcome::Failed, |list| LimitOutcome::Redis(list[0].0, list[0].1)),
             };
             let results = CallResults { questions: &[question], prefetches: &[prefetch], met: &[met], pending_call };
             return self.settle(limits, checks, results, held);
@@ -202,7 +202,8 @@ impl Remote {
         for (met, _) in met.iter_mut().zip(&prefetches).filter(|(met, prefetch)| met.is_none() && prefetch.is_some()) {
             *met = acquired.next();
         }
-        let is_refused = |met: &Option<LimitOutcome>| matches!(met, Some(LimitOutcome::CallResults(result, _)) if result.is_refusal());
+        let is_refused =
+            |met: &Option<LimitOutcome>| matches!(met, Some(LimitOutcome::Redis(result, _)) if result.is_refusal());
         if !met.iter().any(is_refused) {
             let open = met.iter().zip(&questions).filter(|(met, _)| met.is_none());
             let open: Vec<Question> = open.map(|(_, question)| *question).collect();
@@ -227,7 +228,7 @@ impl Remote {
             return vec![LimitOutcome::Failed; questions.len()];
         }
         match tokio::time::timeout_at(deadline.into(), self.call(questions)).await {
-            Ok(Ok(list)) => list.iter().map(|(result, at)| LimitOutcome::CallResults(*result, *at)).collect(),
+            Ok(Ok(list)) => list.iter().map(|(result, at)| LimitOutcome::Redis(*result, *at)).collect(),
             Ok(Err(_)) | Err(_) => vec![LimitOutcome::Failed; questions.len()],
         }
     }
@@ -329,7 +330,7 @@ impl Remote {
             }
             let call = self.call(std::slice::from_ref(question));
             match tokio::time::timeout_at(deadline.into(), call).await {
-                Ok(Ok(list)) => LimitOutcome::CallResults(list[0].0, list[0].1),
+                Ok(Ok(list)) => LimitOutcome::Redis(list[0].0, list[0].1),
                 Ok(Err(_)) | Err(_) => LimitOutcome::Failed,
             }
         });
@@ -354,7 +355,7 @@ impl Remote {
                 LimitOutcome::Leased(decision, _) => check.decision = *decision,
                 LimitOutcome::Skipped => check.decision = super::Decision::unlimited(),
                 LimitOutcome::Over => {}
-                LimitOutcome::CallResults(result, since_ns) => {
+                LimitOutcome::Redis(result, since_ns) => {
                     check.decision = result.decision(most, question.cost);
                     limit.metrics.store_responded(now_ns.saturating_sub(*since_ns));
                     if result.is_refusal() {
@@ -377,7 +378,7 @@ impl Remote {
         match stood_in {
             Ok(true) => {
                 for (question, met) in questions.iter().zip(met) {
-                    if let (KIND, LimitOutcome::CallResults(result, _)) = (question.definition[0], met)
+                    if let (KIND, LimitOutcome::Redis(result, _)) = (question.definition[0], met)
                         && result.taken > 0
                     {
                         held.push(Permit::shared(self.held(question.name, question.cost)));
@@ -408,11 +409,11 @@ impl Remote {
         for ((question, prefetch), met) in questions.iter().zip(prefetches).zip(met) {
             match met {
                 LimitOutcome::Leased(_, spent) => self.put_back_one(prefetch.as_ref(), *spent),
-                LimitOutcome::CallResults(result, _) if result.taken > 0 && question.definition[0] == KIND => {
+                LimitOutcome::Redis(result, _) if result.taken > 0 && question.definition[0] == KIND => {
                     self.let_go(question.name, question.cost);
                 }
-                LimitOutcome::CallResults(result, _) if result.taken > 0 => self.refund(*question, *result),
-                LimitOutcome::CallResults(..) | LimitOutcome::Skipped | LimitOutcome::Over | LimitOutcome::Failed => {}
+                LimitOutcome::Redis(result, _) if result.taken > 0 => self.refund(*question, *result),
+                LimitOutcome::Redis(..) | LimitOutcome::Skipped | LimitOutcome::Over | LimitOutcome::Failed => {}
             }
         }
     }

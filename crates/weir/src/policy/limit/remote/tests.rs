@@ -349,7 +349,7 @@ fn a_slow_node_takes_nothing_from_what_other_nodes_said() {
         let deadline = std::time::Instant::now() + timeout;
         let met = remote.call_within(&[healthy, questions[0]], deadline).await;
         slow.resume();
-        assert!(matches!(met[0], super::LimitOutcome::CallResults(result, _) if result.taken == 1), "{met:?}");
+        assert!(matches!(met[0], super::LimitOutcome::Redis(result, _) if result.taken == 1), "{met:?}");
         assert!(matches!(met[1], super::LimitOutcome::Failed), "{met:?}");
     });
 }
