@@ -26,7 +26,7 @@ pub fn may_wait(wanted: &CacheRequest) -> bool {
     !wanted.control.no_cache && wanted.control.max_age != Some(0) && !wanted.has_range && !wanted.must_not_forward()
 }
 
-/// Whether one who waits may have the response that came. `freshness` as [`consider`](super::storable::consider) gave them (what is not stored is not
+/// Whether one who waits may have the response that came. `freshness` as [`consider`](super::storable::consider) gave it (what is not stored is not
 /// shared); `same_variant`: the secondary keys of both requests are equal ([`vary`](super::vary)).
 pub fn may_share(freshness: &Freshness, wanted: &CacheRequest, same_variant: bool, now_ms: u64) -> bool {
     same_variant

@@ -6,7 +6,7 @@
 //! In the order of a request:
 //!
 //! 1. [`Policy`] is made once per route that has a cache.
-//! 2. [`admit`](request::admit) reads the request once: around the cache, or an [`CacheRequest`].
+//! 2. [`admit`](request::admit) reads the request once: around the cache, or a [`CacheRequest`].
 //! 3. [`Policy::write_key`] writes the primary key; [`vary::write_secondary`] the secondary one, where a stored response has `Vary`.
 //! 4. [`assess`](reuse::assess) says whether a stored response may be used: its [`Freshness`] against what was requested, now.
 //! 5. [`choose`](delivery::choose) says how much of it is sent: all, a range, or 304; [`head::write_fields`] and

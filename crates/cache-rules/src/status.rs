@@ -66,7 +66,7 @@ pub enum Outcome {
     },
 }
 
-/// Appends the fields that the configuration requests. `freshness` are those of the response that is sent, if it is stored or storable.
+/// Appends the fields that the configuration requests. `freshness` is that of the response that is sent, if it is stored or storable.
 /// `name` is this cache's name, a token (RFC 9211 section 2). Existing `Cache-Status` lines stay before it.
 #[inline]
 pub fn write(

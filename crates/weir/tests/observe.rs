@@ -181,7 +181,7 @@ fn the_access_log_has_the_configured_format_and_requests() {
     }
 }
 
-/// Fields of requests are added, over HTTP/1.1 and HTTP/2, and cannot end their line or their string; others are left out.
+/// Fields of requests are added, and cannot end their line or their string; others are left out.
 #[test]
 fn the_access_log_has_the_configured_fields() {
     let (upstream, dead) = (Upstream::start(responder::ok("hello")), Port::free());

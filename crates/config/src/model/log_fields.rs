@@ -33,8 +33,7 @@ impl LoggedHeader {
     /// Of a field of requests. What is neither letter nor digit is `_` in the name of the line's field.
     pub fn new(name: &str) -> Self {
         let name = name.to_ascii_lowercase();
-        let plain = name.chars().map(|char| if char.is_ascii_alphanumeric() { char } else { '_' });
-        let field = std::iter::once("header_").map(str::to_owned).chain(plain.map(String::from)).collect::<String>();
+        let field = format!("header_{}", name.replace(|char: char| !char.is_ascii_alphanumeric(), "_"));
         LoggedHeader { name: name.into(), field: field.into() }
     }
 }

@@ -13,7 +13,7 @@ use crate::redact;
 const BLANK: &str = "***";
 
 /// Fields that carry credentials by definition.
-const NAMES: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "set-cookie"];
+pub(crate) const SECRET_FIELDS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "set-cookie"];
 /// Parts of names that people give to fields with credentials: `X-Functions-Key`, `X-Origin-Auth`.
 const PARTS: [&str; 7] = ["token", "secret", "passw", "key", "auth", "credential", "signature"];
 
@@ -98,7 +98,7 @@ impl File {
 /// What is shown of the value of a header field.
 pub fn shown<'v>(name: &str, value: &'v str) -> &'v str {
     let name = name.to_ascii_lowercase();
-    let is_secret = NAMES.contains(&name.as_str()) || PARTS.iter().any(|part| name.contains(part));
+    let is_secret = SECRET_FIELDS.contains(&name.as_str()) || PARTS.iter().any(|part| name.contains(part));
     if is_secret { BLANK } else { value }
 }
 

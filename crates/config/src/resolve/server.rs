@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Resolver, headers, time};
+use crate::raw::secrets::SECRET_FIELDS;
 use crate::raw::shape::{OrNone, Spanned};
 use crate::raw::units::{Size, Time};
 use crate::raw::{self, Ambiguous, EncodedSlash, PathPolicy, RepeatedSlash, SOCKET_PATH_BYTES, is_socket_path};
@@ -35,8 +36,6 @@ const SHORTEST_AGE: Duration = Duration::from_secs(1);
 const KEEPALIVE_SECONDS: std::ops::RangeInclusive<u64> = 1..=32_767;
 /// `TCP_USER_TIMEOUT` has milliseconds in 31 bits; a day is more than anyone waits.
 const USER_TIMEOUT_SECONDS: std::ops::RangeInclusive<u64> = 1..=86_400;
-/// Fields that carry credentials in every configuration.
-const NEVER_LOGGED: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "set-cookie"];
 /// Bytes of the console's token: too many to guess.
 const TOKEN_BYTES: usize = 16;
 
@@ -209,9 +208,6 @@ impl Resolver<'_> {
         for text in &file.add {
             let name = text.strip_prefix("header:").filter(|name| !name.is_empty() && crate::raw::text::is_token(name));
             match name.filter(|name| name.len() <= LogFields::LONGEST_NAME) {
-                Some(name) if NEVER_LOGGED.iter().any(|secret| secret.eq_ignore_ascii_case(name)) => {
-                    self.problem(text.origin, format!("`{name}` carries credentials, which are not logged"));
-                }
                 Some(name) => added.push((text.origin, LoggedHeader::new(name))),
                 None => self.problem(
                     text.origin,
@@ -235,16 +231,14 @@ impl Resolver<'_> {
         fields
     }
 
-    /// Fields by which this configuration carries credentials are not logged either.
+    /// Refuses fields of requests in the access log that carry credentials, in all configurations or in this one.
     pub(super) fn logged_credentials(&mut self, config: &Config) {
-        let secrets = config.credential_fields();
+        let own = config.credential_fields();
         for text in self.file.access_log.as_option().iter().flat_map(|log| &log.fields.add) {
             let name = text.strip_prefix("header:").unwrap_or(text);
-            if secrets.iter().any(|secret| secret.eq_ignore_ascii_case(name)) {
-                self.problem(
-                    text.origin,
-                    format!("`{name}` carries credentials in this configuration, which are not logged"),
-                );
+            let mut secrets = SECRET_FIELDS.iter().copied().chain(own.iter().map(|name| &**name));
+            if secrets.any(|secret| secret.eq_ignore_ascii_case(name)) {
+                self.problem(text.origin, format!("`{name}` carries credentials, which are not logged"));
             }
         }
     }

@@ -146,6 +146,7 @@ pub struct Row {
     /// Validity findings of its trials, summed up.
     pub verdicts: Vec<Verdict>,
     /// Complete responses, those of rounds that were left out too.
+    #[serde(alias = "answered")]
     pub responses: u64,
     /// Share of all requests that went wrong; null where errors were not counted.
     pub error_rate: Option<f64>,
@@ -205,6 +206,7 @@ pub struct OperationRow {
     /// Which.
     pub name: String,
     /// Complete responses.
+    #[serde(alias = "answered")]
     pub responses: u64,
     /// Share of requests that went wrong.
     pub error_rate: Option<f64>,

@@ -215,7 +215,7 @@ pub struct Streams {
     pub sent: u64,
     /// Messages received in these.
     pub received: u64,
-    /// Calls that ended with OK before all messages were sent, or with fewer messages of the server than the workload says: each a `invalid_response` among the
+    /// Calls that ended with OK before all messages were sent, or with fewer messages of the server than the workload says: each an `invalid_response` among the
     /// errors.
     pub short: u64,
     /// Of methods that return a stream: from the intended send to the end of the first message.
@@ -259,7 +259,7 @@ pub struct WebSocket {
 }
 
 /// How chat calls ended, and when their tokens came. A call with an unexpected status is in [`Errors::status`], one that ran into its timeout in
-/// [`Errors::timeout`]. An error event is a `invalid_response` among the errors; a cut response is a `reset`, or a `invalid_response` where its framing was broken.
+/// [`Errors::timeout`]. An error event is an `invalid_response` among the errors; a cut response is a `reset`, or an `invalid_response` where its framing was broken.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Chat {
     /// Responses with an end reason for every choice and a body that ended properly.
@@ -317,7 +317,7 @@ pub struct Requests {
 pub struct Rate {
     /// What the plan requested, the mean over the duration; null in a closed loop.
     pub requested: Option<f64>,
-    /// Responds within the duration, over the duration.
+    /// Responses within the duration, over the duration.
     pub achieved: Option<f64>,
 }
 

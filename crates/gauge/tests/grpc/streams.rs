@@ -152,6 +152,7 @@ fn a_single_message_may_be_as_long_as_one_of_a_stream() {
 
 #[test]
 fn making_messages_is_lag_of_the_generator_and_no_latency() {
+    // Each is a frame of its own, and the server's library ends a connection with many small ones (`too_many_data_frames`).
     let more = ["-n", "4", "-c", "1", "--messages", "50", "--body", r#"{"count":1}"#];
     let (total, said, _) = load("lab.Lab/Up", &more);
     assert_eq!(total["errors"]["total"], 0, "{said} {total}");

@@ -125,3 +125,58 @@ fn the_log_and_the_metrics_name_the_protocol() {
         assert!(metrics.contains(line), "{line}\n{metrics}");
     }
 }
+
+/// Added fields of requests are those of each request, on connections that are used again, with bodies that pass meanwhile, through a cache,
+/// and where the client resets its stream or its request has no head.
+#[test]
+fn the_log_has_the_fields_of_each_request() {
+    let upstream = Upstream::start(|conn, request| {
+        if request.head.start.contains("/stall") {
+            return conn.stall();
+        }
+        conn.respond(200, &[("Cache-Control", "max-age=60")], &request.body)
+    });
+    let builder = testkit::Weir::builder(env!("CARGO_BIN_EXE_weir"));
+    let path = builder.dir().join("access.log");
+    let weir = builder
+        .config(format!(
+            "listen: [{{bind: 127.0.0.1:0, http2: prior_knowledge}}]\nworkers: 1\naccess_log: {{path: {}, fields: {{add: [header:X-Tenant], drop: [time]}}}}\n\
+             upstreams: {{u: {{targets: [{}]}}}}\ncaches: {{c: {{mode: http}}}}\nroutes: [{{match: {{path: /*}}, upstream: u, cache: c}}]\n",
+            path.display(),
+            upstream.url()
+        ))
+        .start();
+    let body = vec![b'x'; 60_000];
+    let mut client = Client::connect(weir.addr());
+    for (path, tenant) in [("/h2/a", "one"), ("/h2/a", "two")] {
+        let stream = client.open(&request("GET", path, &[("x-tenant", tenant)]), true);
+        assert_eq!(client.response(stream).status, 200);
+    }
+    let stream = client.open(&request("POST", "/h2/b", &[("x-tenant", "three")]), false);
+    for (at, piece) in body.chunks(16_000).enumerate() {
+        client.data(stream, piece, (at + 1) * 16_000 >= body.len());
+    }
+    assert_eq!(client.response(stream).body.len(), body.len());
+    let stalled = client.open(&request("GET", "/h2/stall", &[("x-tenant", "four")]), true);
+    upstream.wait_for_requests(3);
+    client.reset(stalled, 8);
+    assert_eq!(client.fetch("/h2/none").status, 200);
+    let mut kept = weir.connect();
+    for tenant in ["five", "six"] {
+        kept.request("POST", "/h1", &[("Host", "a"), ("X-Tenant", tenant)], std::str::from_utf8(&body).unwrap());
+        assert_eq!(kept.read_response().status(), 200);
+    }
+    kept.send("nonsense\r\n\r\n");
+    assert_eq!(kept.read_response().status(), 400);
+    let log = || std::fs::read_to_string(&path).unwrap_or_default();
+    wait::until(DEADLINE, "eight lines in the log", || log().lines().count() >= 8);
+    let log = log();
+    let tenants: Vec<Option<&str>> = log
+        .lines()
+        .map(|line| line.split_once("\"header_x_tenant\":\"").and_then(|(_, rest)| rest.split('"').next()))
+        .collect();
+    let mut named: Vec<&str> = tenants.iter().flatten().copied().collect();
+    named.sort_unstable();
+    assert_eq!(named, ["five", "four", "one", "six", "three", "two"], "{log}");
+    assert_eq!(tenants.len(), 8, "{log}");
+}

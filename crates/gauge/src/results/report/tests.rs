@@ -48,6 +48,27 @@ fn a_report_survives_json() {
     assert!(text.contains("\"corrected\": null"), "what was not measured is null: {text}");
 }
 
+/// Reports that earlier versions wrote have other names for the same counts.
+#[test]
+fn names_of_earlier_versions_are_read() {
+    let mut report = report(&[100_000]);
+    report.total.requests.late_responses = Some(1);
+    report.total.requests.no_response = Some(2);
+    report.total.errors.invalid_response = Some(3);
+    let text = report.to_json().expect("JSON");
+    let old = [
+        ("responses", "answered"),
+        ("late_responses", "answered_late"),
+        ("no_response", "unanswered"),
+        ("invalid_response", "bad_reply"),
+    ]
+    .iter()
+    .fold(text, |text, (new, old)| text.replace(&format!("\"{new}\":"), &format!("\"{old}\":")));
+    assert!(old.contains("\"answered\":") && old.contains("\"bad_reply\":"));
+    let read = Report::from_json(&old).expect("a report");
+    assert_eq!((read.total.requests, read.total.errors), (report.total.requests, report.total.errors));
+}
+
 #[test]
 fn a_later_format_is_refused() {
     let mut report = report(&[1]);

@@ -53,8 +53,10 @@ impl Form for Raw {
         out.push(EQUALS);
     }
 
-    fn added_key(_: &mut Vec<u8>, _: &str) {
-        unreachable!("a template has no added fields")
+    fn added_key(out: &mut Vec<u8>, name: &str) {
+        out.push(SEPARATOR);
+        out.extend_from_slice(name.as_bytes());
+        out.push(EQUALS);
     }
 
     fn text(out: &mut Vec<u8>, value: &[u8], most: usize) {
