@@ -5,14 +5,14 @@
 //! on another. One file a gateway; to add one, write it and name it in [`all`].
 //!
 //! ```
-//! use gauge::gateway::{self, Model, Options, Place};
+//! use gauge::gateway::{self, Model, Options, Placement};
 //!
 //! let text = b"openapi: 3.1.0\ninfo: {title: A, version: '1'}\nservers: [{url: 'http://127.0.0.1:9000'}]\n\
 //!     paths: {'/bids/{id}': {get: {operationId: bid, parameters: [{name: id, in: path, required: true}], responses: {}}}}\n";
 //! let api = apidoc::read_bytes("a.yaml", text).unwrap().api;
 //! let model = Model::new(&api, &Options::default()).unwrap();
 //! let nginx = gateway::by_name("nginx").unwrap();
-//! let written = nginx.files(&model, &Place::new("127.0.0.1:8080".parse().unwrap(), "/tmp/nginx")).unwrap();
+//! let written = nginx.files(&model, &Placement::new("127.0.0.1:8080".parse().unwrap(), "/tmp/nginx")).unwrap();
 //! assert_eq!(written.files[0].path, "nginx.conf");
 //! ```
 
