@@ -26,8 +26,9 @@ need_program() { command -v "$1" >/dev/null || die "'$1' is not installed. $2"; 
 packages_for() {
   case $1 in
     chromium) echo chromium chromium-browser ;;
+    dpkg-shlibdeps) echo dpkg-dev ;;
     fonts) echo fonts-dejavu-core ;;
-    g++ | haproxy | hey | maven | prometheus | strace | tidy | valgrind | varnish | wrk | curl | openssl | binutils) echo "$1" ;;
+    g++ | haproxy | hey | lintian | maven | prometheus | strace | tidy | valgrind | varnish | wrk | curl | openssl | binutils) echo "$1" ;;
     java) echo default-jre-headless openjdk-21-jre-headless openjdk-17-jre-headless ;;
     jdk) echo default-jdk-headless openjdk-21-jdk-headless openjdk-17-jdk-headless ;;
     mvn) echo maven ;;
@@ -40,6 +41,7 @@ packages_for() {
     shellcheck) echo shellcheck ;;
     ssh) echo openssh-client ;;
     sshd) echo openssh-server ;;
+    systemd-analyze) echo systemd ;;
     testssl) echo testssl.sh ;;
     *) die "packages_for knows no '$1'" ;;
   esac
@@ -60,7 +62,7 @@ find_program() {
     java) java -version >/dev/null 2>&1 && command -v java ;;
     jdk) javac -version 2>&1 | grep -qE '^javac (1[7-9]|[2-9][0-9])' && command -v javac ;;
     binutils) command -v objdump ;;
-    openssl | curl | wrk | hey | mvn | tidy | strace | valgrind | haproxy | nginx | redis-server | shellcheck | ps | ssh | sshd | g++ | nghttp | h2load | nghttpd | testssl) command -v "$1" ;;
+    openssl | curl | wrk | hey | mvn | tidy | strace | valgrind | haproxy | nginx | redis-server | shellcheck | ps | ssh | sshd | g++ | nghttp | h2load | nghttpd | testssl | lintian | dpkg-shlibdeps | systemd-analyze) command -v "$1" ;;
     prometheus) command -v promtool && command -v prometheus ;;
     varnish) command -v varnishd ;;
     postgres) find_postgres ;;

@@ -3,7 +3,7 @@
 source "$(dirname "$0")/../suite.sh"
 need_program python3 "Python 3.11 or newer."
 # The page of the event services starts one of them.
-need curl nginx haproxy postgres
+need curl nginx haproxy openssl postgres wrk
 need_program go "Go 1.26 or newer: https://go.dev/doc/install"
 need_built weir gauge
 tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT

@@ -1,6 +1,7 @@
 //! A worker's view of the upstreams: where picks happen.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -67,8 +68,10 @@ impl Views {
 
     fn after(before: &[Rc<View>], upstreams: Arc<Upstreams>, seed: u64) -> Views {
         let mut rng = Rng::new(seed);
-        let view = |upstream: &Arc<Upstream>| match before.iter().find(|view| Arc::ptr_eq(&view.upstream, upstream)) {
-            Some(view) => view.clone(),
+        let known: HashMap<*const Upstream, &Rc<View>> =
+            before.iter().map(|view| (Arc::as_ptr(&view.upstream), view)).collect();
+        let view = |upstream: &Arc<Upstream>| match known.get(&Arc::as_ptr(upstream)) {
+            Some(view) => Rc::clone(view),
             None => Rc::new(View::new(upstream.clone(), rng.next())),
         };
         let views = upstreams.iter().map(view).collect();
