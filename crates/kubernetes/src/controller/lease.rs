@@ -6,7 +6,7 @@ use http::Method;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
 use crate::client::{ApiError, Client};
@@ -25,16 +25,29 @@ pub struct LeaseSettings {
     pub identity: String,
 }
 
+impl LeaseSettings {
+    fn folder(&self) -> String {
+        format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.key.namespace)
+    }
+
+    fn path(&self) -> String {
+        format!("{}/{}", self.folder(), self.key.name)
+    }
+}
+
+/// Comes when the process ends; what it holds is dropped once the lease is given back.
+pub type Shutdown = oneshot::Receiver<oneshot::Sender<()>>;
+
 /// Whether this process leads.
 #[derive(Debug, Clone)]
 pub(super) struct Leader(watch::Receiver<bool>);
 
 impl Leader {
     /// Runs for the lease; without one this process leads.
-    pub(super) fn start(client: Client, settings: Option<LeaseSettings>) -> Self {
+    pub(super) fn start(client: Client, settings: Option<LeaseSettings>, shutdown: Shutdown) -> Self {
         let (leads, receiver) = watch::channel(settings.is_none());
         match settings {
-            Some(settings) => drop(tokio::spawn(campaign(client, settings, leads))),
+            Some(settings) => drop(tokio::spawn(campaign(client, settings, leads, shutdown))),
             // The value stays what it is.
             None => drop(leads),
         }
@@ -53,7 +66,8 @@ impl Leader {
     }
 }
 
-async fn campaign(client: Client, settings: LeaseSettings, leads: watch::Sender<bool>) {
+async fn campaign(client: Client, settings: LeaseSettings, leads: watch::Sender<bool>, mut shutdown: Shutdown) {
+    let mut is_endless = false;
     // Clocks of machines differ: how old a lease is, is measured from when it was seen to change.
     let mut seen: Option<(String, Instant)> = None;
     let mut renewed = Instant::now();
@@ -76,6 +90,39 @@ async fn campaign(client: Client, settings: LeaseSettings, leads: watch::Sender<
         tokio::select! {
             () = tokio::time::sleep(RENEW) => {}
             () = leads.closed() => return,
+            done = &mut shutdown, if !is_endless => {
+                let Ok(_done) = done else {
+                    // Nobody will say when the process ends.
+                    is_endless = true;
+                    continue;
+                };
+                if leads.send_replace(false) {
+                    give_back(&client, &settings).await;
+                }
+                return;
+            }
+        }
+    }
+}
+
+/// Leaves the lease to the next process that looks, which need not wait until it has run out.
+async fn give_back(client: &Client, settings: &LeaseSettings) {
+    let path = settings.path();
+    let result = async {
+        let mut lease = client.call(Method::GET, &path, "", None).await?;
+        if lease.pointer("/spec/holderIdentity").and_then(Value::as_str) != Some(&settings.identity) {
+            return Ok(());
+        }
+        let transitions = lease.pointer("/spec/leaseTransitions").cloned().unwrap_or_else(|| 0.into());
+        let now = micro_time(OffsetDateTime::now_utc());
+        lease["spec"] = json!({"leaseDurationSeconds": 1, "renewTime": now, "leaseTransitions": transitions});
+        client.call(Method::PUT, &path, "application/json", Some(&lease)).await.map(drop)
+    };
+    match result.await {
+        Ok(()) => tracing::info!(lease = %settings.key, "gave the lease back"),
+        Err(error) => {
+            let error: ApiError = error;
+            tracing::warn!(%error, lease = %settings.key, "cannot give the lease back: it runs out by itself");
         }
     }
 }
@@ -86,8 +133,7 @@ async fn attempt(
     settings: &LeaseSettings,
     seen: &mut Option<(String, Instant)>,
 ) -> Result<bool, ApiError> {
-    let folder = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", settings.key.namespace);
-    let path = format!("{folder}/{}", settings.key.name);
+    let path = settings.path();
     let now = micro_time(OffsetDateTime::now_utc());
     let spec = |transitions: i64, acquired: &str| {
         json!({
@@ -105,7 +151,7 @@ async fn attempt(
             let mut lease = kind;
             lease["metadata"] = json!({"name": settings.key.name, "namespace": settings.key.namespace});
             lease["spec"] = spec(0, &now);
-            return won(client.call(Method::POST, &folder, "application/json", Some(&lease)).await);
+            return won(client.call(Method::POST, &settings.folder(), "application/json", Some(&lease)).await);
         }
         Err(error) => return Err(error),
     };

@@ -21,7 +21,7 @@ use crate::cluster::Cluster;
 use crate::objects::Key;
 use crate::translate::{self, Allocations, Refusal, Refusals, Settings, Translation};
 use lease::Leader;
-pub use lease::LeaseSettings;
+pub use lease::{LeaseSettings, Shutdown};
 use reflect::{Change, Scope};
 use write::Writer;
 
@@ -54,12 +54,18 @@ pub struct Refused {
     pub binds: BTreeMap<String, String>,
 }
 
-/// Follows a cluster for as long as the process lives.
-pub async fn run(client: Client, settings: Settings, lease: Option<LeaseSettings>, gateway: impl Follow) {
+/// Follows a cluster for as long as the process lives. After `shutdown` it writes nothing any more, and gives its lease back.
+pub async fn run(
+    client: Client,
+    settings: Settings,
+    lease: Option<LeaseSettings>,
+    gateway: impl Follow,
+    shutdown: Shutdown,
+) {
     let (sender, mut changes) = mpsc::unbounded_channel();
     let kinds = reflect::start(&client, &sender);
     bundle::start(&client, &sender);
-    let leader = Leader::start(client.clone(), lease);
+    let leader = Leader::start(client.clone(), lease, shutdown);
     let writer = Writer::start(client, leader, sender.clone());
     let mut state = State::default();
     let mut listed = BTreeSet::new();

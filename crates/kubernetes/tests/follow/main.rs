@@ -12,12 +12,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kubernetes::client::{Access, Client};
-use kubernetes::controller::{self, Follow, LeaseSettings, Refused};
+use kubernetes::controller::{self, Follow, LeaseSettings, Refused, Shutdown};
 use kubernetes::objects::Key;
 use kubernetes::translate::{Addresses, Settings, Translation};
 use serde_json::{Value, json};
 use server::Server;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 
 const GATEWAY_API: &str = "/apis/gateway.networking.k8s.io/v1";
@@ -143,12 +143,23 @@ fn follow_at(server: &Server, lease: Option<&str>, addresses: Addresses) -> (Rec
     (told.clone(), follow_with(server, &told, lease, addresses))
 }
 
+/// Ends without a word, as a process that is killed.
 fn follow_with(server: &Server, told: &Received, lease: Option<&str>, addresses: Addresses) -> JoinHandle<()> {
+    follow_until(server, told, lease, addresses, oneshot::channel().1)
+}
+
+fn follow_until(
+    server: &Server,
+    told: &Received,
+    lease: Option<&str>,
+    addresses: Addresses,
+    shutdown: Shutdown,
+) -> JoinHandle<()> {
     let access = Access::of_url(&format!("http://127.0.0.1:{}", server.port), None, None).unwrap();
     let settings = Settings { controller: "weir.dev/gateway".to_owned(), addresses };
     let lease = lease.map(|identity| LeaseSettings { key: Key::new("weir", "weir"), identity: identity.to_owned() });
     let client = Client::new(access).unwrap();
-    tokio::spawn(controller::run(client, settings, lease, told.clone()))
+    tokio::spawn(controller::run(client, settings, lease, told.clone(), shutdown))
 }
 
 /// Waits until something holds.
@@ -328,4 +339,45 @@ async fn of_two_processes_one_writes_and_the_other_takes_over() {
     server.put(&gateway_api("httproutes"), route("f", "/f"));
     until("another leader", || holder().as_deref() == Some("second")).await;
     until("its statuses", || accepted(&server, "f")).await;
+}
+
+#[tokio::test]
+async fn a_process_that_ends_gives_its_lease_back_and_still_follows() {
+    let server = cluster().await;
+    let leases = "/apis/coordination.k8s.io/v1/leases";
+    let holder = || server.get(leases, "weir/weir")["spec"]["holderIdentity"].as_str().map(str::to_owned);
+    let first = Received::default();
+    let (tell, shutdown) = oneshot::channel();
+    let _task = follow_until(&server, &first, Some("first"), bare(), shutdown);
+    until("a leader", || holder().as_deref() == Some("first")).await;
+    until("statuses", || accepted(&server, "e")).await;
+    let (done, is_done) = oneshot::channel();
+    tell.send(done).unwrap();
+    // Dropped when it is done, not sent.
+    assert!(is_done.await.is_err());
+    assert_eq!(holder(), None);
+    server.put(&gateway_api("httproutes"), route("f", "/f"));
+    until("the new route", || first.paths().len() == 6).await;
+    assert!(!accepted(&server, "f"), "it leads no more");
+    let (_second, _other) = follow(&server, Some("second"));
+    until("another leader", || holder().as_deref() == Some("second")).await;
+    until("its statuses", || accepted(&server, "f")).await;
+}
+
+/// A lease that another process took meanwhile is not its own to give back.
+#[tokio::test]
+async fn who_does_not_lead_gives_nothing_back() {
+    let server = cluster().await;
+    let leases = "/apis/coordination.k8s.io/v1/leases";
+    let holder = || server.get(leases, "weir/weir")["spec"]["holderIdentity"].as_str().map(str::to_owned);
+    let (_first, _task) = follow(&server, Some("first"));
+    until("a leader", || holder().as_deref() == Some("first")).await;
+    let second = Received::default();
+    let (tell, shutdown) = oneshot::channel();
+    let _other = follow_until(&server, &second, Some("second"), bare(), shutdown);
+    until("it serves", || second.paths().len() == 5).await;
+    let (done, is_done) = oneshot::channel();
+    tell.send(done).unwrap();
+    assert!(is_done.await.is_err());
+    assert_eq!(holder().as_deref(), Some("first"));
 }

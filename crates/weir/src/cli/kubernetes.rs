@@ -115,7 +115,9 @@ impl Kubernetes {
         let settings = Settings { controller: self.controller, addresses };
         let managed = Managed::new(
             settings_text,
-            Box::new(move |controller| Box::pin(controller::run(client, settings, lease, Gateway(controller)))),
+            Box::new(move |controller, shutdown| {
+                Box::pin(controller::run(client, settings, lease, Gateway(controller), shutdown))
+            }),
         );
         crate::serve_source(Source::Managed(managed), Options::default(), &messages)
     }

@@ -137,32 +137,51 @@ impl ControlThread {
             tokio::spawn(admin::serve(listener, self.controller.clone(), until(stopped)));
         }
 
-        if let Some(drive) = self.controller.managed().and_then(|managed| managed.begin()) {
+        let drive = self.controller.managed().and_then(|managed| managed.begin(self.controller.clone()));
+        if let Some(drive) = drive {
             // Until the first objects are in force there is nothing to serve.
             self.shared.refuse_readiness();
-            tokio::spawn(drive(self.controller.clone()));
+            tokio::spawn(drive);
         }
 
         self.manager.ready();
         let ending = self.serve(&mut workers).await;
         self.manager.stopping();
+        let controller = self.controller.clone();
+        // Beside the drain, which follows objects as before.
+        let shutdown = tokio::spawn(async move {
+            if let Some(managed) = controller.managed() {
+                managed.shut_down().await;
+            }
+        });
+        let result = self.end(ending, &mut workers, &stop_admin).await;
+        let _ = shutdown.await;
+        result
+    }
+
+    async fn end(
+        &mut self,
+        ending: Ending,
+        workers: &mut Workers,
+        stop_admin: &watch::Sender<bool>,
+    ) -> Result<(), ServeError> {
         match ending {
             Ending::Signal => {
                 self.shared.refuse_readiness();
                 match self.wait_before_drain().await {
-                    Delay::Over => self.drain(&mut workers, &stop_admin).await,
-                    Delay::HandedOver => self.hand_over(&mut workers, &stop_admin).await,
+                    Delay::Over => self.drain(workers, stop_admin).await,
+                    Delay::HandedOver => self.hand_over(workers, stop_admin).await,
                     Delay::SecondSignal => {
                         self.stop_accepting();
-                        self.cut_off(&mut workers).await;
+                        self.cut_off(workers).await;
                     }
                 }
             }
-            Ending::HandedOver => self.hand_over(&mut workers, &stop_admin).await,
+            Ending::HandedOver => self.hand_over(workers, stop_admin).await,
             Ending::WorkerEnded(index) => {
                 tracing::error!(index, "a worker ended unexpectedly: the process drains and ends");
                 self.shared.refuse_readiness();
-                self.drain(&mut workers, &stop_admin).await;
+                self.drain(workers, stop_admin).await;
                 return Err(ServeError::WorkerEnded { index });
             }
         }

@@ -4,15 +4,23 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 
 use super::reload::Controller;
 use crate::config::{self, LoadError, Loaded};
 use crate::runtime::lock::lock;
 
 /// Looks after the configuration for as long as the process lives.
-pub type Drive = Box<dyn FnOnce(Arc<Controller>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
+pub type Drive = Box<dyn FnOnce(Arc<Controller>, Shutdown) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
+
+/// Comes when the process ends; what it holds is dropped by who has done what is to be done then.
+pub type Shutdown = oneshot::Receiver<oneshot::Sender<()>>;
+
+/// How long the process waits for that.
+const SHUTDOWN: Duration = Duration::from_secs(2);
 
 /// What a controller made: `listen`, `upstreams` and `routes` as in a file, and the files that they name.
 #[derive(Debug, Clone, PartialEq)]
@@ -94,17 +102,32 @@ struct State {
     settings: String,
     made: Mutex<Made>,
     drive: Mutex<Option<Drive>>,
+    shutdown: Mutex<Option<oneshot::Sender<oneshot::Sender<()>>>>,
 }
 
 impl Managed {
     /// A configuration of these settings without a listener, which `drive` makes more of.
     pub fn new(settings: String, drive: Drive) -> Self {
-        Managed(Arc::new(State { settings, made: Mutex::new(Made::nothing()), drive: Mutex::new(Some(drive)) }))
+        let (made, drive) = (Mutex::new(Made::nothing()), Mutex::new(Some(drive)));
+        Managed(Arc::new(State { settings, made, drive, shutdown: Mutex::default() }))
     }
 
     /// What is to be run, once.
-    pub fn begin(&self) -> Option<Drive> {
-        lock(&self.0.drive).take()
+    pub fn begin(&self, controller: Arc<Controller>) -> Option<impl Future<Output = ()> + Send + use<>> {
+        let drive = lock(&self.0.drive).take()?;
+        let (tell, shutdown) = oneshot::channel();
+        *lock(&self.0.shutdown) = Some(tell);
+        Some(drive(controller, shutdown))
+    }
+
+    /// Tells what runs that the process ends, and waits until it has given back what it holds; not for long.
+    pub async fn shut_down(&self) {
+        let Some(tell) = lock(&self.0.shutdown).take() else { return };
+        let (done, is_done) = oneshot::channel();
+        if tell.send(done).is_ok() {
+            // An error is that of a sender that was dropped: it is done.
+            let _ = tokio::time::timeout(SHUTDOWN, is_done).await;
+        }
     }
 
     /// Puts what was made in place of what there is, which it returns.
