@@ -121,7 +121,7 @@ api: {rig.ROOT}/examples/evaluations/demo.openapi.yaml
 systems:
   - name: demo
     command: ["{{gauge}}", demo, --listen, "{{address}}:{{http}}"]
-    ports: {{http: ""}}
+    ports: {{http: "http://127.0.0.1:8090"}}
     ready: "http://{{address}}:{{http}}/healthz"
 repeats: 1
 workloads:
@@ -129,7 +129,9 @@ workloads:
 """)
     events = folder / "events.jsonl"
     command = ["gauge", "run", str(evaluation), "--out", str(folder / "out"), "--store", "none", "--events", str(events)]
-    run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+    said = folder / "said"
+    with said.open("w") as out:
+        run = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
 
     def cpu() -> float:
         fields = Path(f"/proc/{run.pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -141,13 +143,13 @@ workloads:
     deadline = time.monotonic() + 60
     while moments() < 5:
         if time.monotonic() > deadline or run.poll() is not None:
-            raise RuntimeError("gauge run began no trial")
+            raise RuntimeError(f"gauge run began no trial: {said.read_text()}")
         time.sleep(0.1)
     began, before = time.monotonic(), cpu()
     time.sleep(30)
     seconds, used = time.monotonic() - began, cpu() - before
     if run.wait(120):
-        raise RuntimeError(f"gauge run ended with {run.returncode}")
+        raise RuntimeError(f"gauge run ended with {run.returncode}: {said.read_text()}")
     return {"seconds": seconds, "cpu_s": used, "share": used / seconds}
 
 
