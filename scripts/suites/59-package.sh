@@ -12,7 +12,7 @@ fi
 need dpkg-shlibdeps lintian systemd-analyze
 need_built weir gauge
 
-package() { CARGO_TARGET_DIR=$tmp/$1 PROFILE=dev scripts/deb >"$tmp/$1.log" 2>&1 && tail -n 1 "$tmp/$1.log"; }
+package() { CARGO_TARGET_DIR=$tmp/$1 PROFILE=dev DEB_LEVEL=0 scripts/deb >"$tmp/$1.log" 2>&1 && tail -n 1 "$tmp/$1.log"; }
 for build in first second; do
   # scripts/deb looks for the programs and writes the package below one folder.
   mkdir -p "$tmp/$build/debug"
