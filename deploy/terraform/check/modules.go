@@ -59,6 +59,11 @@ func checkModule(folder string, schema map[string]block) []string {
 		m.declare(b)
 	}
 	for _, b := range blocks {
+		if b.Type == "module" {
+			m.call(b)
+		}
+	}
+	for _, b := range blocks {
 		if b.Type == "resource" {
 			if resource, known := schema[b.Labels[0]]; known {
 				m.arguments(b.Body, resource, b.Labels[0], true)
@@ -69,6 +74,7 @@ func checkModule(folder string, schema map[string]block) []string {
 		m.references(b)
 		m.policy(b)
 	}
+	m.containers(blocks)
 	return m.findings
 }
 
@@ -76,6 +82,8 @@ func (m *module) declare(b *hclsyntax.Block) {
 	switch b.Type {
 	case "resource":
 		m.declared[b.Labels[0]+"."+b.Labels[1]] = true
+	case "module":
+		m.declared["module."+b.Labels[0]] = true
 	case "variable":
 		m.declared["var."+b.Labels[0]] = true
 	case "locals":
@@ -142,11 +150,14 @@ func (m *module) reference(traversal hcl.Traversal) {
 	for _, provider := range []string{"azurerm_", "aws_", "google_"} {
 		isResource = isResource || strings.HasPrefix(root, provider)
 	}
-	if root != "var" && root != "local" && !isResource {
+	if root != "var" && root != "local" && root != "module" && !isResource {
 		return
 	}
 	if len(traversal) > 1 {
 		if step, ok := traversal[1].(hcl.TraverseAttr); ok && m.declared[root+"."+step.Name] {
+			if root == "module" {
+				m.outputOf(traversal)
+			}
 			return
 		}
 	}
@@ -164,7 +175,7 @@ func sourceOf(traversal hcl.Traversal) []byte {
 
 // policy: nothing is open to everybody but the gateway's own port, and SSH only to the network that the variable ssh_cidr names.
 func (m *module) policy(b *hclsyntax.Block) {
-	isGateway := filepath.Base(m.folder) == "weir"
+	isGateway := filepath.Base(m.folder) != "gauge"
 	if b.Type == "variable" {
 		if b.Labels[0] == "client_cidrs" && isGateway {
 			return
