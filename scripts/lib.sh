@@ -186,6 +186,12 @@ need_chart_tool() {
   printf '%s\n' "$tool"
 }
 
+# tofu_folder: where OpenTofu is once `scripts/gauge-machines` has built it.
+tofu_folder() { printf '%s\n' "$WEIR_CACHE/tools/tofu-$(cat deploy/terraform/tofu/go.mod deploy/terraform/tofu/go.sum | checksum /dev/stdin | cut -c1-12)"; }
+
+# find_tofu: prints the path of OpenTofu or Terraform, or nothing where there is none.
+find_tofu() { PATH=$(tofu_folder):$PATH command -v tofu || command -v terraform || true; }
+
 # need_go_programs DIR PACKAGE...: programs of other modules, as the module in DIR pins them, or the programs of that module itself; built once
 # for each state of the module into the cache. Their folder is then in $go_programs.
 need_go_programs() {

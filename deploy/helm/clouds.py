@@ -89,6 +89,9 @@ def wrong_service(cloud, service, config):
         listeners = re.split(r"^    - ", items[1], flags=re.MULTILINE)[1:] if items else []
         if not listeners or any("proxy_protocol: v2" not in listener for listener in listeners):
             yield "the balancer sends PROXY headers, and a listener does not read them"
+        port = number(service, rf"{re.escape(EKS)}healthcheck-port: \"(\d+)\"")
+        if not re.search(rf"bind: 0\.0\.0\.0:{port}$", config, re.MULTILINE):
+            yield f"no listener at the port of the health checks, {port}"
         if "    trusted_proxies:\n    - " not in config:
             yield "no listener takes PROXY headers of networks that are not in trusted_proxies"
     elif not is_local:

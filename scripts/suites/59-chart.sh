@@ -57,6 +57,7 @@ done <<'FOUND'
 eks knows_the_annotation service.annotations.service\.beta\.kubernetes\.io/aws-load-balancer-shceme=internal
 aks knows_the_annotation service.annotations.service\.beta\.kubernetes\.io/aws-load-balancer-scheme=internal
 eks a_listener_does_not_read_them config.listen[1]=0.0.0.0:8081
+eks no_listener_at_the_port config.listen[1].bind=0.0.0.0:8082
 eks not_in_trusted_proxies config.trusted_proxies=null
 aks does_not_see_who_the_client_is service.externalTrafficPolicy=Cluster
 gke has_no_load_balancer service.type=ClusterIP
