@@ -104,3 +104,41 @@ run "no_yaml" {
   }
   expect_failures = [var.config]
 }
+
+# The examples of docs/cloud.md, in their order: Azure Container Apps, Fargate, Cloud Run.
+
+run "example_of_azure" {
+  command = plan
+  variables {
+    config  = regexall("(?s)```yaml weir.yaml\n(.*?)```", file("../../../docs/cloud.md"))[0][0]
+    longest = 600
+  }
+  assert {
+    condition     = output.stop_seconds == 70
+    error_message = "60 s of drain and 10 s of reserve"
+  }
+}
+
+run "example_of_fargate" {
+  command = plan
+  variables {
+    config = regexall("(?s)```yaml weir.yaml\n(.*?)```", file("../../../docs/cloud.md"))[1][0]
+    ports  = [8080, 8081, 9901]
+  }
+  assert {
+    condition     = output.stop_seconds == 70
+    error_message = "60 s of drain and 10 s of reserve"
+  }
+}
+
+run "example_of_cloud_run" {
+  command = plan
+  variables {
+    config  = regexall("(?s)```yaml weir.yaml\n(.*?)```", file("../../../docs/cloud.md"))[2][0]
+    longest = 10
+  }
+  assert {
+    condition     = output.stop_seconds == 10
+    error_message = "as long as Cloud Run waits"
+  }
+}
