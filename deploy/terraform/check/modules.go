@@ -158,10 +158,24 @@ func (m *module) reference(traversal hcl.Traversal) {
 			if root == "module" {
 				m.outputOf(traversal)
 			}
+			m.attributeOf(traversal)
 			return
 		}
 	}
 	m.report(traversal.SourceRange(), "%s is not declared", strings.TrimSpace(string(sourceOf(traversal))))
+}
+
+// attributeOf reports a reference to something that a resource neither takes nor makes.
+func (m *module) attributeOf(traversal hcl.Traversal) {
+	exports := m.schema[traversal.RootName()].Exports
+	for _, step := range traversal[2:] {
+		if name, isName := step.(hcl.TraverseAttr); isName {
+			if len(exports) > 0 && !slices.Contains(exports, name.Name) {
+				m.report(traversal.SourceRange(), "%s has nothing with the name %s", traversal.RootName(), name.Name)
+			}
+			return
+		}
+	}
 }
 
 func sourceOf(traversal hcl.Traversal) []byte {
