@@ -186,6 +186,20 @@ need_chart_tool() {
   printf '%s\n' "$tool"
 }
 
+# need_terraform_provider: prints the path of the provider without a cloud, deploy/terraform/provider, built once into the cache.
+need_terraform_provider() {
+  local tool
+  need_program go "Go 1.26 or newer builds the provider of the modules' plans."
+  tool=$WEIR_CACHE/tools/terraform-provider-$(cat deploy/terraform/provider/main.go deploy/terraform/provider/go.sum | checksum /dev/stdin | cut -c1-12)
+  if [ ! -x "$tool" ]; then
+    say "building the provider of the modules' plans (once)" >&2
+    mkdir -p "$WEIR_CACHE/tools"
+    (cd deploy/terraform/provider && CGO_ENABLED=0 go build -mod=readonly -trimpath -o "$tool.part" .) >&2 || die "deploy/terraform/provider does not build"
+    mv "$tool.part" "$tool"
+  fi
+  printf '%s\n' "$tool"
+}
+
 # tofu_folder: where OpenTofu is once `scripts/gauge-machines` has built it.
 tofu_folder() { printf '%s\n' "$WEIR_CACHE/tools/tofu-$(cat deploy/terraform/tofu/go.mod deploy/terraform/tofu/go.sum | checksum /dev/stdin | cut -c1-12)"; }
 

@@ -9,10 +9,12 @@ tofu=$(find_tofu)
   go test ./...
   go run . modules schema.json ../*/weir ../*/gauge ../azure/container-apps ../aws/fargate ../gcp/cloud-run ../config
 )
-# What the modules compute of a configuration, and what their variables refuse, in the language itself: it needs no provider.
+# What the modules compute of a configuration, what their variables refuse, and what they plan, in the language itself; no real provider.
 if [ -n "$tofu" ]; then
   "$tofu" -chdir=deploy/terraform/config test -no-color
   python3 deploy/terraform/check/variables.py "$tofu"
+  provider=$(need_terraform_provider)
+  python3 deploy/terraform/check/plan.py "$tofu" "$provider"
 else
-  say "not tested, because neither tofu nor terraform is here: deploy/terraform/config and the variables of modules (scripts/gauge-machines builds OpenTofu)"
+  say "not run, because neither tofu nor terraform is here: tests of deploy/terraform/config, of variables and of plans (scripts/gauge-machines builds OpenTofu)"
 fi
