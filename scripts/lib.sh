@@ -188,6 +188,26 @@ need_chart_tool() {
   printf '%s\n' "$tool"
 }
 
+# need_terraform_provider: prints the path of the provider without a cloud, deploy/terraform/provider, built once into the cache.
+need_terraform_provider() {
+  local tool
+  need_program go "Go 1.26 or newer builds the provider of the modules' plans."
+  tool=$WEIR_CACHE/tools/terraform-provider-$(cat deploy/terraform/provider/main.go deploy/terraform/provider/go.sum | checksum /dev/stdin | cut -c1-12)
+  if [ ! -x "$tool" ]; then
+    say "building the provider of the modules' plans (once)" >&2
+    mkdir -p "$WEIR_CACHE/tools"
+    (cd deploy/terraform/provider && CGO_ENABLED=0 go build -mod=readonly -trimpath -o "$tool.part" .) >&2 || die "deploy/terraform/provider does not build"
+    mv "$tool.part" "$tool"
+  fi
+  printf '%s\n' "$tool"
+}
+
+# tofu_folder: where OpenTofu is once `scripts/gauge-machines` has built it.
+tofu_folder() { printf '%s\n' "$WEIR_CACHE/tools/tofu-$(cat deploy/terraform/tofu/go.mod deploy/terraform/tofu/go.sum | checksum /dev/stdin | cut -c1-12)"; }
+
+# find_tofu: prints the path of OpenTofu or Terraform, or nothing where there is none.
+find_tofu() { PATH=$(tofu_folder):$PATH command -v tofu || command -v terraform || true; }
+
 # need_go_programs DIR PACKAGE...: programs of other modules, as the module in DIR pins them, or the programs of that module itself; built once
 # for each state of the module into the cache. Their folder is then in $go_programs.
 need_go_programs() {

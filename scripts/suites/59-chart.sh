@@ -36,6 +36,40 @@ for values in "$tests"/*.values.yaml; do
   one "$name-rendered" same_as_committed "$values" "$tests/$name.rendered.yaml"
   one "$name-configuration" valid_configuration "$values"
 done
+# What clouds need of the chart: the same, and the policy of deploy/helm/clouds.py. on_cloud CLOUD KEY=VALUE...: with these values too.
+on_cloud() {
+  local cloud=$1
+  shift
+  "$tool" template "$chart" "$chart/values-$cloud.yaml" "$@" >"$tmp/cloud.yaml" && python3 deploy/helm/clouds.py "$cloud" <"$tmp/cloud.yaml"
+}
+for cloud in aks eks gke; do
+  values=$chart/values-$cloud.yaml
+  one "$cloud-lint" "$tool" lint "$chart" "$values"
+  one "$cloud-rendered" same_as_committed "$values" "$tests/$cloud.rendered.yaml"
+  one "$cloud-configuration" valid_configuration "$values"
+  one "$cloud-policy" on_cloud "$cloud"
+done
+# The policy sees what is wrong.
+while read -r cloud says given; do
+  # shellcheck disable=SC2086 # words of an option
+  one "$cloud-finds-$says" refused "$(tr _ ' ' <<<"$says")" on_cloud "$cloud" $given
+done <<'FOUND'
+eks knows_the_annotation service.annotations.service\.beta\.kubernetes\.io/aws-load-balancer-shceme=internal
+aks knows_the_annotation service.annotations.service\.beta\.kubernetes\.io/aws-load-balancer-scheme=internal
+eks a_listener_does_not_read_them config.listen[1]=0.0.0.0:8081
+eks no_listener_at_the_port config.listen[1].bind=0.0.0.0:8082
+eks not_in_trusted_proxies config.trusted_proxies=null
+aks does_not_see_who_the_client_is service.externalTrafficPolicy=Cluster
+gke has_no_load_balancer service.type=ClusterIP
+gke may_need_24_s preStopSleep=5
+aks may_run_on_nodes affinity=null
+gke several_zones topologySpreadConstraints=null
+gke more_than_one_pod_may_be_away pdb.enabled=false
+aks fewer_than_3_pods hpa.minReplicas=2
+aks a_limit_of_CPU resources.limits.cpu=1
+eks standard_output config.access_log=null
+aks the_service_account_has_no_annotation serviceAccount.annotations.azure\.workload\.identity/clientid=x
+FOUND
 # same_rules: the roles of the chart allow what deploy/kubernetes/rbac.yaml does.
 same_rules() {
   render "$tests/gateway.values.yaml" | python3 deploy/helm/normal.py --rules | sed 's/shop-weir/weir/' >"$tmp/chart.rules"
@@ -82,6 +116,8 @@ replicas replicas=0
 targetPort service.ports[0].targetPort=80
 digest image.digest=sha256:abc
 replica replica=3
+loadBalancerSourceRanges service.loadBalancerSourceRanges[0]=203.0.113.7
+serviceAccount serviceAccount.name=default
 config.admin_is_set_by_the_chart config.admin=0.0.0.0:1
 mode mode=ingress
 terminationGracePeriodSeconds_has_to_be_above_35 terminationGracePeriodSeconds=35

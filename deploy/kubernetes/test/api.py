@@ -64,8 +64,10 @@ def create_namespace(name):
 
 
 def render(tool, values, *settings):
-    """The objects of the chart, each with its kind, name and text."""
-    command = [tool, "template", "deploy/helm/weir", f"deploy/helm/tests/{values}.values.yaml", *settings]
+    """The objects of the chart, each with its kind, name and text. `values` is that of a test, or the file of a cloud in the chart."""
+    cloud = f"deploy/helm/weir/values-{values}.yaml"
+    file = cloud if (ROOT / cloud).exists() else f"deploy/helm/tests/{values}.values.yaml"
+    command = [tool, "template", "deploy/helm/weir", file, *settings]
     text = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for document in re.split(r"^---$", text, flags=re.MULTILINE):
         kind = re.search(r"^kind: (\S+)$", document, re.MULTILINE)

@@ -14,6 +14,9 @@ VARIANTS = [
     ("gateway", ["networkPolicy.enabled=true", "gateway.serviceType=ClusterIP"]),
     ("gateway", ["serviceMonitor.enabled=true", "prometheusRule.enabled=true", "dashboards.enabled=true"]),
     ("gateway-everything", []),
+    ("aks", []),
+    ("eks", []),
+    ("gke", []),
 ]
 
 

@@ -23,6 +23,7 @@ var schema = map[string]block{
 		Blocks:     map[string]block{"allow": {Required: true, Attributes: map[string]bool{"ports": false}}},
 	},
 	"aws_route": {Attributes: map[string]bool{"destination_cidr_block": true}},
+	"aws_vpc":   {Exports: []string{"arn", "id"}},
 }
 
 const sshVariable = "variable \"ssh_cidr\" {\n  type = string\n  validation {\n    condition     = !endswith(var.ssh_cidr, \"/0\")\n    error_message = \"a network\"\n  }\n}\n"
@@ -40,6 +41,8 @@ func TestModules(t *testing.T) {
 		"missing block":     {"gauge", "resource \"google_compute_firewall\" \"a\" {\n}\n", "lacks the block allow"},
 		"undeclared":        {"gauge", "resource \"azurerm_rule\" \"a\" {\n  name = var.naem\n}\n", "var.naem is not declared"},
 		"no such resource":  {"gauge", "output \"a\" {\n  value = azurerm_rule.b.id\n}\n", "azurerm_rule.b.id is not declared"},
+		"no such result":    {"gauge", "resource \"aws_vpc\" \"a\" {\n}\n\noutput \"a\" {\n  value = aws_vpc.a[0].arm\n}\n", "aws_vpc has nothing with the name arm"},
+		"a result":          {"gauge", "resource \"aws_vpc\" \"a\" {\n}\n\noutput \"a\" {\n  value = [aws_vpc.a.arn, aws_vpc.a]\n}\n", ""},
 		"open":              {"gauge", "resource \"google_compute_firewall\" \"a\" {\n  source_ranges = [\"0.0.0.0/0\"]\n  allow {\n  }\n}\n", "open to everybody"},
 		"open, IPv6":        {"weir", "resource \"google_compute_firewall\" \"a\" {\n  source_ranges = [\"::/0\"]\n  allow {\n  }\n}\n", "open to everybody"},
 		"open, any":         {"gauge", "resource \"azurerm_rule\" \"a\" {\n  name                  = \"a\"\n  source_address_prefix = \"*\"\n}\n", "open to everybody"},
@@ -66,6 +69,19 @@ func TestModules(t *testing.T) {
 				t.Fatalf("want one finding with %q, got %q", c.finding, found)
 			}
 		})
+	}
+}
+
+// What others may refer to, of the program that declares a resource; not of the blocks in it.
+func TestExports(t *testing.T) {
+	program := "class AVpcTimeouts extends cdktf.ComplexObject {\n  get create() { return this.getStringAttribute('create'); }\n}\n" +
+		"class AVpc extends cdktf.TerraformResource {\n  constructor() { this._route = new AVpcRouteList(this, \"route\", true); }\n" +
+		"  get arn() { return this.getStringAttribute('arn'); }\n  get tags() { return this.getStringMapAttribute('tags'); }\n}\n"
+	if found := strings.Join(exports(program), " "); found != "arn route tags" {
+		t.Fatalf("got %q", found)
+	}
+	if found := exports("class A extends B {\n}\n"); found != nil {
+		t.Fatalf("got %q", found)
 	}
 }
 

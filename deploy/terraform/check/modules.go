@@ -59,6 +59,11 @@ func checkModule(folder string, schema map[string]block) []string {
 		m.declare(b)
 	}
 	for _, b := range blocks {
+		if b.Type == "module" {
+			m.call(b)
+		}
+	}
+	for _, b := range blocks {
 		if b.Type == "resource" {
 			if resource, known := schema[b.Labels[0]]; known {
 				m.arguments(b.Body, resource, b.Labels[0], true)
@@ -69,6 +74,7 @@ func checkModule(folder string, schema map[string]block) []string {
 		m.references(b)
 		m.policy(b)
 	}
+	m.containers(blocks)
 	return m.findings
 }
 
@@ -76,6 +82,8 @@ func (m *module) declare(b *hclsyntax.Block) {
 	switch b.Type {
 	case "resource":
 		m.declared[b.Labels[0]+"."+b.Labels[1]] = true
+	case "module":
+		m.declared["module."+b.Labels[0]] = true
 	case "variable":
 		m.declared["var."+b.Labels[0]] = true
 	case "locals":
@@ -142,15 +150,32 @@ func (m *module) reference(traversal hcl.Traversal) {
 	for _, provider := range []string{"azurerm_", "aws_", "google_"} {
 		isResource = isResource || strings.HasPrefix(root, provider)
 	}
-	if root != "var" && root != "local" && !isResource {
+	if root != "var" && root != "local" && root != "module" && !isResource {
 		return
 	}
 	if len(traversal) > 1 {
 		if step, ok := traversal[1].(hcl.TraverseAttr); ok && m.declared[root+"."+step.Name] {
+			if root == "module" {
+				m.outputOf(traversal)
+			}
+			m.attributeOf(traversal)
 			return
 		}
 	}
 	m.report(traversal.SourceRange(), "%s is not declared", strings.TrimSpace(string(sourceOf(traversal))))
+}
+
+// attributeOf reports a reference to something that a resource neither takes nor makes.
+func (m *module) attributeOf(traversal hcl.Traversal) {
+	exports := m.schema[traversal.RootName()].Exports
+	for _, step := range traversal[2:] {
+		if name, isName := step.(hcl.TraverseAttr); isName {
+			if len(exports) > 0 && !slices.Contains(exports, name.Name) {
+				m.report(traversal.SourceRange(), "%s has nothing with the name %s", traversal.RootName(), name.Name)
+			}
+			return
+		}
+	}
 }
 
 func sourceOf(traversal hcl.Traversal) []byte {
@@ -164,7 +189,7 @@ func sourceOf(traversal hcl.Traversal) []byte {
 
 // policy: nothing is open to everybody but the gateway's own port, and SSH only to the network that the variable ssh_cidr names.
 func (m *module) policy(b *hclsyntax.Block) {
-	isGateway := filepath.Base(m.folder) == "weir"
+	isGateway := filepath.Base(m.folder) != "gauge"
 	if b.Type == "variable" {
 		if b.Labels[0] == "client_cidrs" && isGateway {
 			return

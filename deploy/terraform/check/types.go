@@ -5,12 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
 // block is what a provider accepts in a resource, or in a block of one.
 type block struct {
 	Required   bool             `json:"required,omitempty"`
+	Exports    []string         `json:"exports,omitempty"`    // what others may refer to, of a resource
 	Attributes map[string]bool  `json:"attributes,omitempty"` // whether it is required
 	Blocks     map[string]block `json:"blocks,omitempty"`
 }
@@ -22,6 +24,8 @@ var (
 	fieldLine     = regexp.MustCompile(`^\s*readonly \w+(\??): (.*)$`)
 	typeLine      = regexp.MustCompile(`tfResourceType = "(\w+)"`)
 	typeName      = regexp.MustCompile(`\w+`)
+	classLine     = regexp.MustCompile(`(?m)^class \w+ extends cdktf\.TerraformResource \{`)
+	exportedName  = regexp.MustCompile(`\.get\w+Attribute\('(\w+)'\)|new \w+\(this, "(\w+)"`)
 )
 
 // readTypes extracts the schemas of the resource types (comma-separated) from unpacked packages of TypeScript declarations. A
@@ -51,6 +55,13 @@ func readTypes(types string, packages []string) (map[string]block, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
+			program, err := os.ReadFile(filepath.Join(folder, "lib", strings.ReplaceAll(short, "_", "-"), "index.js"))
+			if err != nil {
+				return nil, err
+			}
+			if resource.Exports = exports(string(program)); len(resource.Exports) == 0 {
+				return nil, fmt.Errorf("%s: no class of it", name)
+			}
 			schema[name], found = resource, true
 		}
 		if !found {
@@ -58,6 +69,20 @@ func readTypes(types string, packages []string) (map[string]block, error) {
 		}
 	}
 	return schema, nil
+}
+
+// exports lists the arguments and results of a resource, by the provider's names, from the program beside its declaration.
+func exports(program string) []string {
+	at := classLine.FindStringIndex(program)
+	if at == nil {
+		return nil
+	}
+	var names []string
+	for _, found := range exportedName.FindAllStringSubmatch(program[at[1]:], -1) {
+		names = append(names, found[1]+found[2])
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 type field struct {
