@@ -3,6 +3,7 @@
 mod calls;
 mod scenarios;
 mod summary;
+mod tables;
 
 use std::fmt::Write;
 use std::path::Path;
@@ -13,18 +14,19 @@ use crate::load::Prepared;
 use calls::Calls;
 use scenarios::Scenario;
 pub(super) use summary::read;
+use tables::Tables;
 
 /// What every script begins with, after its options.
-const BEGIN: &str = include_str!("k6/begin.js");
-const HTTP: &str = include_str!("k6/http.js");
-const GRPC: &str = include_str!("k6/grpc.js");
+pub(super) const BEGIN: &str = include_str!("k6/begin.js");
+pub(super) const HTTP: &str = include_str!("k6/http.js");
+pub(super) const GRPC: &str = include_str!("k6/grpc.js");
 /// Statuses that are counted one by one: k6 has no counter that the script did not name before the load.
-const HTTP_STATUSES: [u16; 33] = [
+const HTTP_STATUSES: &[u16] = &[
     200, 201, 202, 203, 204, 205, 206, 207, 300, 301, 302, 303, 304, 307, 308, 400, 401, 402, 403, 404, 405, 406, 408, 409,
-    410, 412, 413, 415, 422, 429, 500, 502, 503,
+    410, 412, 413, 415, 422, 429, 500, 501, 502, 503, 504,
 ];
 /// `OK` is 200, and 0 is `OK` with a message that says `success: false`.
-const GRPC_STATUSES: [u16; 18] = [200, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
+const GRPC_STATUSES: &[u16] = &[200, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
 
 pub(super) fn invocation(workload: &Workload, options: &Options, folder: &Path) -> Result<Invocation, ExternalError> {
     let tool = Tool::K6;
@@ -87,6 +89,7 @@ struct Script<'w> {
     scenarios: Vec<Scenario<'w>>,
     /// Of gRPC.
     calls: Option<Calls>,
+    folder: &'w Path,
 }
 
 fn script(workload: &Workload, options: &Options, folder: &Path, summary: &Path) -> Result<String, ExternalError> {
@@ -95,7 +98,7 @@ fn script(workload: &Workload, options: &Options, folder: &Path, summary: &Path)
     // What makes no sense is found as for gauge's own generator; of gRPC this has the methods.
     let prepared = Prepared::new(workload)?;
     let calls = if grpc { Some(Calls::of(workload, &prepared, folder)?) } else { None };
-    Script { workload, scenarios, calls }.text(options, summary)
+    Script { workload, scenarios, calls, folder }.text(options, summary)
 }
 
 impl Script<'_> {
@@ -110,7 +113,7 @@ impl Script<'_> {
              import { SharedArray } from 'k6/data';\n",
         );
         let names: Vec<String> = (0..self.scenarios.len()).map(|number| format!("'p{number}'")).collect();
-        let known = if self.calls.is_some() { &GRPC_STATUSES[..] } else { &HTTP_STATUSES[..] };
+        let known = if self.calls.is_some() { GRPC_STATUSES } else { HTTP_STATUSES };
         // Writing to a string cannot fail, here and below.
         let _ = writeln!(js, "const scenarios = [{}];\nconst knownStatuses = {known:?};", names.join(", "));
         js.push_str(BEGIN);
@@ -155,14 +158,25 @@ impl Script<'_> {
 
     fn operations(&self, js: &mut String) -> Result<(), ExternalError> {
         let mut list = String::from("const operations = [\n");
-        let mut sum = 0.0;
+        let (mut sum, mut tables) = (0.0, Tables::new(self.folder));
         // One without a weight is never chosen.
         let chosen = self.workload.operations.iter().enumerate().filter(|(_, operation)| operation.weight > 0.0);
         for (index, operation) in chosen {
             sum += operation.weight;
             let _ = writeln!(list, "  {{ upto: {sum}, run: () => {{\n    const v = {{}};");
+            let mut drawn = Vec::new();
             for (name, source) in &operation.params {
-                let _ = writeln!(list, "    v[{}] = {};", quoted(name), value(source)?);
+                let Source::Csv { file, column, pick } = source else {
+                    let _ = writeln!(list, "    v[{}] = {};", quoted(name), value(source));
+                    continue;
+                };
+                let table = tables.of(file, js)?;
+                let row = drawn.iter().position(|known| *known == (table, *pick)).unwrap_or_else(|| {
+                    let _ = writeln!(list, "    const row{} = {};", drawn.len(), tables::row(table, *pick));
+                    drawn.push((table, *pick));
+                    drawn.len() - 1
+                });
+                let _ = writeln!(list, "    v[{}] = row{row}[{}];", quoted(name), quoted(column));
             }
             match &self.calls {
                 Some(calls) => calls.operation(index, self.workload, operation, js, &mut list)?,
@@ -222,7 +236,7 @@ fn request(
             let _ = writeln!(before, "const body{index} = open({}, 'b');", quoted(&absolute(file)?.to_string_lossy()));
             format!("body{index}")
         }
-        Some(Body::Lines(file)) => in_turn(index, &absolute(file)?, before),
+        Some(Body::Lines(file)) => next_line(index, &absolute(file)?, before),
         Some(Body::Base64(_)) => return Err(tool.cannot("a body of bytes; put them into a file")),
     };
     let base = operation.base.as_deref().unwrap_or(&workload.base);
@@ -246,14 +260,14 @@ fn request(
 }
 
 /// The lines of a file, which all users share, as an expression that is another one each time.
-fn in_turn(index: usize, file: &Path, before: &mut String) -> String {
+fn next_line(index: usize, file: &Path, before: &mut String) -> String {
     let file = quoted(&file.to_string_lossy());
     let _ = writeln!(before, "const lines{index} = new SharedArray('lines{index}', () => lines(open({file})));");
     format!("lines{index}[step() % lines{index}.length]")
 }
 
-fn value(source: &Source) -> Result<String, ExternalError> {
-    Ok(match source {
+fn value(source: &Source) -> String {
+    match source {
         Source::Fixed(value) => quoted(value),
         Source::Int { from, to, pick: Pick::Random } => format!("random({from}, {to})"),
         Source::Int { from, to, pick: Pick::Sequence } => {
@@ -267,12 +281,13 @@ fn value(source: &Source) -> Result<String, ExternalError> {
             };
             format!("[{}][{index}]", list.join(", "))
         }
-        Source::Csv { .. } => return Err(Tool::K6.cannot("values from a CSV file")),
         Source::Counter(first) => format!("{first} + step()"),
         Source::Captured { name, or } => {
             format!("captured[{}] ?? {}", quoted(name), quoted(or.as_deref().unwrap_or_default()))
         }
-    })
+        // A line of a table is chosen for all of its columns.
+        Source::Csv { .. } => "undefined".to_owned(),
+    }
 }
 
 /// As arguments of k6's `expectedStatuses`, and as a condition.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::super::{ExternalError, Tool, absolute, pieces, quoted, write};
-use super::{filled, in_turn};
+use super::{filled, next_line};
 use crate::load::grpc::Method;
 use crate::load::workload::{Body, Operation, Workload};
 use crate::load::{Piece, PrepareError, Prepared};
@@ -34,7 +34,7 @@ impl Calls {
         let mut known: BTreeMap<Vec<u8>, PathBuf> = BTreeMap::new();
         for (operation, prepared) in workload.operations.iter().zip(&prepared.operations) {
             let Some(method) = &prepared.grpc else {
-                return Err(Tool::K6.cannot(format!("operation `{}`: a request that is no call of gRPC", operation.id)));
+                return Err(Tool::K6.cannot(format!("operation `{}`: a request other than a call of gRPC", operation.id)));
             };
             if method.is_stream() {
                 let what = format!(
@@ -119,7 +119,7 @@ impl Calls {
             return Ok(format!("message{index}"));
         }
         let file = absolute(&write(&self.folder, &format!("messages{index}.txt"), &made.join("\n"))?)?;
-        Ok(format!("JSON.parse({})", in_turn(index, &file, before)))
+        Ok(format!("JSON.parse({})", next_line(index, &file, before)))
     }
 }
 

@@ -11,9 +11,7 @@ use super::{GRPC_STATUSES, HTTP_STATUSES, is_grpc, trend};
 use crate::import::{Format, ReadError, set_percentile};
 use crate::load::add_phases;
 use crate::load::workload::Workload;
-use crate::results::report::{
-    Bytes, Errors, Latency, LatencyFrom, Measurement, Phase, Rate, Report, Requests,
-};
+use crate::results::report::{Bytes, Errors, Latency, LatencyFrom, Measurement, Phase, Rate, Report, Requests};
 
 /// Reads the summary of the script of a workload. `status` is how k6 ended.
 pub(in super::super) fn read(text: &str, workload: &Workload, status: ExitStatus) -> Result<Report, ReadError> {
@@ -74,7 +72,7 @@ impl Metrics<'_> {
 
     fn phase(&self, number: usize, scenario: &Scenario<'_>, began: f64) -> Measurement {
         let own = |name: &str| self.count(&format!("gauge_{name}"), number);
-        let known = if self.grpc { &GRPC_STATUSES[..] } else { &HTTP_STATUSES[..] };
+        let known = if self.grpc { GRPC_STATUSES } else { HTTP_STATUSES };
         let statuses: BTreeMap<u16, u64> = known
             .iter()
             .map(|status| (*status, own(&format!("status_{status}"))))
