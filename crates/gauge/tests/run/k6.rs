@@ -104,7 +104,7 @@ fn what_k6_cannot_do_is_refused_when_the_evaluation_is_read() {
         ),
         ("gauge.demo.Items/Add}", "gauge.demo.Items/AddAll}", "`gauge.demo.Items/AddAll` takes or returns a stream"),
         ("generator: k6", "generator: {k6: mine.js}", "not by k6 with a script"),
-        ("generator: k6", "generator: wrk", "not by wrk"),
+        ("generator: k6", "generator: wrk", "wrk cannot do this workload: several phases"),
     ] {
         campaign.rewrite(&SERVICES.replace(from, to));
         let finished = campaign.gauge(&["run", "--check"]);
