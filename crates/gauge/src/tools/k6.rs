@@ -28,6 +28,9 @@ const HTTP_STATUSES: &[u16] = &[
 /// `OK` is 200, and 0 is `OK` with a message that says `success: false`.
 const GRPC_STATUSES: &[u16] = &[200, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
 
+/// So many seeds are whole numbers in JavaScript, with room for users and phases.
+const SEEDS: u64 = 1 << 50;
+
 pub(super) fn invocation(workload: &Workload, options: &Options, folder: &Path) -> Result<Invocation, ExternalError> {
     let tool = Tool::K6;
     let summary = absolute(&folder.join("k6-summary.json"))?;
@@ -109,13 +112,13 @@ impl Script<'_> {
             js.push_str("import grpc from 'k6/net/grpc';\n");
         }
         js.push_str(
-            "import { sleep } from 'k6';\nimport exec from 'k6/execution';\nimport { Counter, Gauge, Trend } from 'k6/metrics';\n\
+            "import { randomSeed, sleep } from 'k6';\nimport exec from 'k6/execution';\nimport { Counter, Gauge, Trend } from 'k6/metrics';\n\
              import { SharedArray } from 'k6/data';\n",
         );
         let names: Vec<String> = (0..self.scenarios.len()).map(|number| format!("'p{number}'")).collect();
         let known = if self.calls.is_some() { GRPC_STATUSES } else { HTTP_STATUSES };
         // Writing to a string cannot fail, here and below.
-        let _ = writeln!(js, "const scenarios = [{}];\nconst knownStatuses = {known:?};", names.join(", "));
+        let _ = writeln!(js, "const scenarios = [{}];\nconst knownStatuses = {known:?};\nconst seed = {};", names.join(", "), workload.seed % SEEDS);
         js.push_str(BEGIN);
         let captures = workload.operations.iter().any(|operation| !operation.capture.is_empty());
         let _ = writeln!(

@@ -39,6 +39,8 @@ const iteration = (number, plannedMs, next) => {
   if (seen !== number) {
     seen = number;
     began.add(exec.scenario.startTime);
+    // What is random is the same for all systems of a round.
+    randomSeed(seed + 1000000 * number + exec.vu.idInTest);
   }
   next().run();
   const now = Date.now();
