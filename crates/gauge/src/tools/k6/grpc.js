@@ -52,7 +52,8 @@ const call = (method, message, params, refused) => {
     return { message: null, headers: {} };
   }
   const isOk = r.status === grpc.StatusOK;
-  const status = isOk ? (refused(r.message) ? 0 : 200) : r.status;
+  // As a key its code would be a name.
+  const status = isOk ? (refused(r.message) ? 0 : 200) : Number(r.status);
   responded(status, status === 200);
   return r;
 };
