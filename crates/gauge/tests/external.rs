@@ -85,7 +85,9 @@ impl Demo {
     fn requests(&self) -> u64 {
         let address = self.url.trim_start_matches("http://");
         let mut stream = std::net::TcpStream::connect(address).expect("a connection");
-        stream.write_all(b"GET /.gauge/counts HTTP/1.1\r\nHost: demo\r\nConnection: close\r\n\r\n").expect("it is sent");
+        stream
+            .write_all(b"GET /.gauge/counts HTTP/1.1\r\nHost: demo\r\nConnection: close\r\n\r\n")
+            .expect("it is sent");
         let mut text = String::new();
         stream.read_to_string(&mut text).expect("a response");
         let counts = text.split("\"requests\":").nth(1).expect("a count");
@@ -129,7 +131,10 @@ fn k6_runs_phases_and_is_read_phase_by_phase() {
     let rate = &of("rate").total;
     let due = rate.requests.responses.zip(rate.requests.dropped).map(|(responses, dropped)| responses + dropped);
     assert!(due.is_some_and(|due| (99..=101).contains(&due)), "{:?}", rate.requests);
-    assert_eq!((rate.rate.requested, rate.duration_s, of("more").total.concurrency), (Some(100.0), Some(1.0), Some(2.5)));
+    assert_eq!(
+        (rate.rate.requested, rate.duration_s, of("more").total.concurrency),
+        (Some(100.0), Some(1.0), Some(2.5))
+    );
     let starts: Vec<f64> = report.phases.iter().map(|phase| phase.start_s).collect();
     assert!(starts.windows(2).all(|pair| pair[1] >= pair[0] + 0.9), "one after the other: {starts:?}");
     assert_eq!((report.total.requests.responses, report.total.errors.total), (Some(sum), Some(0)));

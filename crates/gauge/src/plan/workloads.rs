@@ -139,7 +139,8 @@ fn wants_warmup(phases: &[workload::Phase]) -> bool {
 /// Whether a service can be called over gRPC for a workload.
 pub(super) fn callable(check: &mut Check, workload: &Workload, calls: &Calls, place: serde_saphyr::Location) {
     if !matches!(workload.generator, Sender::Gauge | Sender::External { tool: Tool::K6, script: None }) {
-        let own = if matches!(workload.generator, Sender::External { script: Some(_), .. }) { " with a script" } else { "" };
+        let own =
+            if matches!(workload.generator, Sender::External { script: Some(_), .. }) { " with a script" } else { "" };
         let tool = workload.generator.name();
         check.wrong(
             place,

@@ -9,8 +9,8 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::{ExternalError, Invocation, Options, Single, Tool, absolute, expression, full_path, quoted, write};
-use crate::load::workload::{Body, Capture, Operation, Order, Pick, Protocol, Scope, Source, Statuses, Workload};
 use crate::load::Prepared;
+use crate::load::workload::{Body, Capture, Operation, Order, Pick, Protocol, Scope, Source, Statuses, Workload};
 use calls::Calls;
 use scenarios::Scenario;
 pub(super) use summary::read;
@@ -22,8 +22,8 @@ pub(super) const HTTP: &str = include_str!("k6/http.js");
 pub(super) const GRPC: &str = include_str!("k6/grpc.js");
 /// Statuses that are counted one by one: k6 has no counter that the script did not name before the load.
 const HTTP_STATUSES: &[u16] = &[
-    200, 201, 202, 203, 204, 205, 206, 207, 300, 301, 302, 303, 304, 307, 308, 400, 401, 402, 403, 404, 405, 406, 408, 409,
-    410, 412, 413, 415, 422, 429, 500, 501, 502, 503, 504,
+    200, 201, 202, 203, 204, 205, 206, 207, 300, 301, 302, 303, 304, 307, 308, 400, 401, 402, 403, 404, 405, 406, 408,
+    409, 410, 412, 413, 415, 422, 429, 500, 501, 502, 503, 504,
 ];
 /// `OK` is 200, and 0 is `OK` with a message that says `success: false`.
 const GRPC_STATUSES: &[u16] = &[200, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
@@ -118,7 +118,12 @@ impl Script<'_> {
         let names: Vec<String> = (0..self.scenarios.len()).map(|number| format!("'p{number}'")).collect();
         let known = if self.calls.is_some() { GRPC_STATUSES } else { HTTP_STATUSES };
         // Writing to a string cannot fail, here and below.
-        let _ = writeln!(js, "const scenarios = [{}];\nconst knownStatuses = {known:?};\nconst seed = {};", names.join(", "), workload.seed % SEEDS);
+        let _ = writeln!(
+            js,
+            "const scenarios = [{}];\nconst knownStatuses = {known:?};\nconst seed = {};",
+            names.join(", "),
+            workload.seed % SEEDS
+        );
         js.push_str(BEGIN);
         let captures = workload.operations.iter().any(|operation| !operation.capture.is_empty());
         let _ = writeln!(

@@ -149,7 +149,10 @@ fn what_k6_cannot_do_is_refused_with_its_phase_and_key() {
     for (phases, named) in [
         (format!("{last}, {last}"), "two phases are called `end`"),
         ("{name: some, warmup: true, closed: {users: 1, duration: 1s}}".to_owned(), "no phase is measured"),
-        ("{name: some, closed: {users: {from: 1, to: 2}, iterations: 4}}".to_owned(), "phase `some`: a changing number"),
+        (
+            "{name: some, closed: {users: {from: 1, to: 2}, iterations: 4}}".to_owned(),
+            "phase `some`: a changing number",
+        ),
     ] {
         let error = cannot(Tool::K6, &with(&phases));
         assert!(error.contains(named), "{error}");
@@ -182,7 +185,8 @@ fn calls_that_k6_cannot_make_are_refused() {
 
 /// What a script of k6 says at the end: of each metric its figures, `count` being all that counters have.
 fn summary(metrics: &[(&str, &str)]) -> String {
-    let metrics: Vec<String> = metrics.iter().map(|(name, values)| format!("\"{name}\": {{\"values\": {{{values}}}}}")).collect();
+    let metrics: Vec<String> =
+        metrics.iter().map(|(name, values)| format!("\"{name}\": {{\"values\": {{{values}}}}}")).collect();
     format!("{{\"state\": {{}}, \"metrics\": {{{}}}}}", metrics.join(", "))
 }
 
@@ -208,7 +212,10 @@ const PHASES: &[(&str, &str)] = &[
     ("gauge_status_200{scenario:p2}", "\"count\": 4"),
     ("iteration_duration{scenario:p2}", "\"avg\": 4.5, \"count\": 4"),
     ("data_sent{scenario:p1}", "\"count\": 1000"),
-    ("gauge_took{scenario:p1}", "\"count\": 100, \"min\": 1, \"avg\": 2, \"med\": 2, \"max\": 9, \"p(95)\": 7, \"p(99)\": 8, \"p(99.9)\": 8.5"),
+    (
+        "gauge_took{scenario:p1}",
+        "\"count\": 100, \"min\": 1, \"avg\": 2, \"med\": 2, \"max\": 9, \"p(95)\": 7, \"p(99)\": 8, \"p(99.9)\": 8.5",
+    ),
     ("gauge_took{measured:yes}", "\"count\": 104, \"avg\": 2.5"),
 ];
 

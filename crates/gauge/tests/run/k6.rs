@@ -55,10 +55,17 @@ fn phases_of_k6_are_observed_and_judged_as_those_of_gauge() {
             let total = &phase["total"];
             let responses = total["requests"]["responses"].as_u64().expect("counted");
             assert!(responses > 0 && total["latency"]["p99_ms"].as_f64() > Some(0.0), "{total}");
-            assert_eq!((&total["statuses"][status], &total["errors"]["total"]), (&responses.into(), &0.into()), "{total}");
+            assert_eq!(
+                (&total["statuses"][status], &total["errors"]["total"]),
+                (&responses.into(), &0.into()),
+                "{total}"
+            );
             sum += responses;
         }
-        assert_eq!((&report["total"]["requests"]["responses"], report["total"]["duration_s"].as_f64()), (&sum.into(), Some(4.0)));
+        assert_eq!(
+            (&report["total"]["requests"]["responses"], report["total"]["duration_s"].as_f64()),
+            (&sum.into(), Some(4.0))
+        );
         let rate = &phases[1]["total"];
         assert_eq!((&rate["rate"]["requested"], &rate["requests"]["dropped"]), (&200.0.into(), &0.into()), "{rate}");
         // What k6 needs to start is not in what was observed: the processes are read when its load begins.

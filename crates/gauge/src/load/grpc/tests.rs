@@ -43,7 +43,8 @@ fn other_generators_learn_what_fields_take() {
     assert_eq!(fields["name"], serde_json::json!(["text", "one"]));
     assert_eq!(fields["price"], serde_json::json!(["number", "one"]));
     assert_eq!((&fields["sold"][0], &fields["tags"]), (&"other".into(), &serde_json::json!(["text", "list"])));
-    let normalized = get.normalized(r#"{"id":7,"name":8,"price":9007199254740993,"tags":[1,true]}"#).expect("a message");
+    let normalized =
+        get.normalized(r#"{"id":7,"name":8,"price":9007199254740993,"tags":[1,true]}"#).expect("a message");
     assert_eq!(
         serde_json::from_str::<Value>(&normalized).expect("JSON"),
         serde_json::json!({"id": 7, "name": "8", "price": "9007199254740993", "tags": ["1", "true"]})

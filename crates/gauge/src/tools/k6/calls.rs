@@ -34,7 +34,9 @@ impl Calls {
         let mut known: BTreeMap<Vec<u8>, PathBuf> = BTreeMap::new();
         for (operation, prepared) in workload.operations.iter().zip(&prepared.operations) {
             let Some(method) = &prepared.grpc else {
-                return Err(Tool::K6.cannot(format!("operation `{}`: a request other than a call of gRPC", operation.id)));
+                return Err(
+                    Tool::K6.cannot(format!("operation `{}`: a request other than a call of gRPC", operation.id))
+                );
             };
             if method.is_stream() {
                 let what = format!(
