@@ -8,6 +8,7 @@ export K6 JMETER_HOME
 log=$logs/gauge-tools-raw.log
 code=0
 cargo test --locked --workspace --test external -- --include-ignored 2>&1 | tee "$log" || code=${PIPESTATUS[0]}
+cargo test --locked --workspace --test grpc --test run k6 -- --include-ignored 2>&1 | tee -a "$log" || code=${PIPESTATUS[0]}
 read -r p f s < <(awk '/^test result:/ {p+=$4; f+=$6; s+=$8} END {print p+0, f+0, s+0}' "$log")
 count_line "$p" "$f" "$s"
 exit "$code"

@@ -4,6 +4,7 @@
 mod hey;
 mod jmeter;
 mod k6;
+mod marks;
 mod wrk;
 
 use std::ffi::OsString;
@@ -13,9 +14,13 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use crate::import;
 use crate::launch::{Launch, tail};
-use crate::load::workload::{Closed, Load, Open, Operation, Workload};
+use crate::load::workload::{Closed, Load, Open, Operation, Phase, Workload};
 use crate::load::{Piece, PrepareError, Url};
 use crate::results::Report;
+pub use marks::hand_over;
+
+/// What is kept of what a tool says beside its result.
+const SAID: usize = 64 << 10;
 
 /// A load generator that is not part of gauge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,6 +107,9 @@ pub struct Options {
     /// `__ENV`, or a `.jmx`, in which `${__P(URL)}`, `${__P(HOST)}` and `${__P(PORT)}` are filled in, and the texts `@URL@`, `@HOST@` and
     /// `@PORT@` are replaced.
     pub script: Option<PathBuf>,
+    /// The load begins, and the tool ends, when whoever started this says so on standard input (see [`hand_over`]); for a script that
+    /// Gauge makes for k6.
+    pub marks: bool,
     /// This program, to start the tool as its launcher, so that the tool ends with it; without it a tool outlives a program that is killed.
     pub gauge: Option<PathBuf>,
 }
@@ -181,8 +189,9 @@ impl Tool {
         options: &Options,
         folder: &Path,
     ) -> Result<Invocation, ExternalError> {
-        if workload.protocol != crate::load::workload::Protocol::Http1 {
-            return Err(self.cannot("HTTP/2"));
+        let made_for_k6 = self == Tool::K6 && options.script.is_none();
+        if workload.protocol != crate::load::workload::Protocol::Http1 && !made_for_k6 {
+            return Err(self.cannot("HTTP/2, or calls of gRPC"));
         }
         if workload.new_connections {
             return Err(self.cannot("a connection for each request"));
@@ -211,9 +220,15 @@ impl Tool {
     /// When the tool is missing, cannot do the workload, or gives no result.
     pub fn run(self, workload: &Workload, options: &Options, folder: &Path) -> Result<Report, ExternalError> {
         // What no installation would change is said first.
-        let invocation = self.invocation(workload, options, folder)?;
+        let mut invocation = self.invocation(workload, options, folder)?;
         self.command()?;
-        let output = options
+        let made_for_k6 = self == Tool::K6 && options.script.is_none();
+        if options.marks && made_for_k6 {
+            let url = marks::listen()
+                .map_err(|error| ExternalError::File { file: PathBuf::from("a port of 127.0.0.1"), error })?;
+            invocation.env.push(("GAUGE_MARKS".to_owned(), url));
+        }
+        let (status, stdout, stderr) = options
             .command(&invocation)
             .envs(invocation.env.iter().map(|(name, value)| (name, value)))
             .current_dir(folder)
@@ -224,28 +239,44 @@ impl Tool {
             .and_then(|mut child| {
                 // Held open until the tool has ended: its end tells the launcher that this process has ended.
                 let _held = child.stdin.take();
-                child.wait_with_output()
+                let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+                let all = if invocation.result.is_some() { SAID } else { usize::MAX };
+                std::thread::scope(|scope| {
+                    // k6 says each request that failed: nobody wants all of these.
+                    let stderr = scope.spawn(|| stderr.map_or_else(Vec::new, |stderr| last(stderr, SAID)));
+                    let stdout = stdout.map_or_else(Vec::new, |stdout| last(stdout, all));
+                    Ok((child.wait()?, stdout, stderr.join().unwrap_or_default()))
+                })
             })
             .map_err(|error| ExternalError::File { file: invocation.program.clone().into(), error })?;
         let text = match &invocation.result {
             Some(file) => std::fs::read_to_string(file).unwrap_or_default(),
-            None => String::from_utf8_lossy(&output.stdout).into_owned(),
+            None => String::from_utf8_lossy(&stdout).into_owned(),
         };
         if text.trim().is_empty() {
-            let said = [output.stdout, output.stderr].concat();
+            let said = [stdout, stderr].concat();
             let tail = tail(&String::from_utf8_lossy(&said), 15);
-            return Err(ExternalError::Failed { program: self.name(), status: output.status, tail });
+            return Err(ExternalError::Failed { program: self.name(), status, tail });
         }
-        let mut report = import::read(&text).map_err(|error| ExternalError::Result { program: self.name(), error })?;
+        let read = if made_for_k6 { k6::read(&text, workload, status) } else { import::read(&text) };
+        let mut report = read.map_err(|error| ExternalError::Result { program: self.name(), error })?;
         complete(&mut report, workload, options.script.is_some());
         Ok(report)
+    }
+
+    /// Whether the tool can do a workload, at whatever addresses.
+    ///
+    /// # Errors
+    /// What it cannot do.
+    pub fn check(self, workload: &Workload) -> Result<(), ExternalError> {
+        self.invocation(workload, &Options::default(), folder()?.path()).map(drop)
     }
 
     fn cannot(self, what: impl Into<String>) -> ExternalError {
         ExternalError::Unsupported { tool: self.name(), what: what.into() }
     }
 
-    /// The one closed or open load of a workload without phases.
+    /// The one closed or open load of a workload with a single phase.
     fn single(self, workload: &Workload) -> Result<Single<'_>, ExternalError> {
         if !workload.setup.is_empty() {
             return Err(self.cannot("setup, which its figures would include"));
@@ -253,7 +284,11 @@ impl Tool {
         match &workload.load {
             Load::Closed(closed) => Ok(Single::Closed(closed)),
             Load::Open(open) => Ok(Single::Open(open)),
-            Load::Phases(_) => Err(self.cannot("several phases, which its figures would mix")),
+            Load::Phases(phases) => match &phases[..] {
+                [Phase { closed: Some(closed), open: None, warmup: false, .. }] => Ok(Single::Closed(closed)),
+                [Phase { closed: None, open: Some(open), warmup: false, .. }] => Ok(Single::Open(open)),
+                _ => Err(self.cannot("several phases, which its figures would mix")),
+            },
         }
     }
 
@@ -307,6 +342,22 @@ fn full_path(workload: &Workload, operation: &Operation) -> Result<String, Exter
 fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|candidate| candidate.is_file())
+}
+
+/// The last bytes of an output, at most so many twice.
+fn last(mut from: impl io::Read, most: usize) -> Vec<u8> {
+    let (mut all, mut buffer) = (Vec::new(), [0; 16 << 10]);
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return all,
+            Ok(count) => all.extend_from_slice(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return all,
+        }
+        if all.len() / 2 > most {
+            all.drain(..all.len() - most);
+        }
+    }
 }
 
 /// A folder for a tool's files that goes when it is dropped.

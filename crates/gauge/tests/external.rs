@@ -1,5 +1,6 @@
 //! Other generators, run for real. `scripts/suites/50-gauge-tools.sh` installs them and runs these tests; elsewhere they count as ignored.
 
+use std::io::{BufRead, BufReader, Read, Write};
 use std::time::Duration;
 
 use gauge::load::Workload;
@@ -55,6 +56,143 @@ fn k6_runs_and_is_read() {
     assert_eq!(report.total.rate.requested, Some(100.0));
     let targets: Vec<String> = upstream.requests().iter().map(|request| request.head.target().to_owned()).collect();
     assert!(targets.iter().any(|target| target == "/c/5"), "captured: {targets:?}");
+}
+
+/// `gauge demo`, which counts what reaches it.
+struct Demo {
+    program: std::process::Child,
+    url: String,
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}
+
+impl Demo {
+    fn start() -> Self {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_gauge"));
+        let command = command.args(["demo", "--listen", "127.0.0.1:0"]).stdout(std::process::Stdio::piped());
+        let mut program = command.spawn().expect("gauge starts");
+        let mut line = String::new();
+        BufReader::new(program.stdout.take().expect("its output")).read_line(&mut line).expect("its address");
+        let url = line.trim().strip_prefix("listening on ").expect("its address").to_owned();
+        Demo { program, url }
+    }
+
+    fn requests(&self) -> u64 {
+        let address = self.url.trim_start_matches("http://");
+        let mut stream = std::net::TcpStream::connect(address).expect("a connection");
+        stream
+            .write_all(b"GET /.gauge/counts HTTP/1.1\r\nHost: demo\r\nConnection: close\r\n\r\n")
+            .expect("it is sent");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("a response");
+        let counts = text.split("\"requests\":").nth(1).expect("a count");
+        counts.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok()).expect("a number")
+    }
+}
+
+#[test]
+#[ignore = "needs k6"]
+fn k6_runs_phases_and_is_read_phase_by_phase() {
+    let demo = Demo::start();
+    let yaml = format!(
+        "base: {}\noperations:\n  - {{id: get, path: '/items/{{n}}', params: {{n: {{int: [1, 5]}}}}}}\n\
+         load:\n  phases:\n    - {{name: warm up, warmup: true, closed: {{users: 2, duration: 1s}}}}\n    \
+         - {{name: few, closed: {{users: 2, duration: 1s}}}}\n    \
+         - {{name: counted, closed: {{users: 4, iterations: 40, duration: 1s}}}}\n    \
+         - {{name: rate, open: {{rate: 100/s, duration: 1s, connections: 8}}}}\n    \
+         - {{name: more, closed: {{users: {{from: 1, to: 4}}, duration: 1s}}}}\n    \
+         - {{name: last, closed: {{users: 4, iterations: 10}}}}\n",
+        demo.url
+    );
+    let report = run(Tool::K6, &yaml).expect("a report");
+    let names: Vec<(&str, bool)> = report.phases.iter().map(|phase| (phase.name.as_str(), phase.measured)).collect();
+    let expected = ["few", "counted", "rate", "more", "last"].map(|name| (name, true));
+    assert_eq!(names[0], ("warm up", false));
+    assert_eq!(names[1..], expected);
+    let mut sum = 0;
+    for phase in &report.phases {
+        let (total, responses) = (&phase.total, phase.total.requests.responses.expect("counted"));
+        assert!(responses > 0, "{phase:?}");
+        assert_eq!(total.statuses, Some([(200, responses)].into()), "{phase:?}");
+        assert_eq!(total.errors.total, Some(0), "{phase:?}");
+        let latency = total.latency.as_ref().expect("latency");
+        assert!(latency.count == Some(responses) && latency.p99_ms >= latency.p50_ms, "{latency:?}");
+        assert!(total.bytes.received > Some(500 * responses), "{:?}", total.bytes);
+        sum += if phase.measured { responses } else { 0 };
+    }
+    let of = |name: &str| report.phases.iter().find(|phase| phase.name == name).expect("a phase");
+    assert_eq!(of("counted").total.requests.responses, Some(40));
+    assert_eq!(of("last").total.requests.responses, Some(10));
+    let rate = &of("rate").total;
+    let due = rate.requests.responses.zip(rate.requests.dropped).map(|(responses, dropped)| responses + dropped);
+    assert!(due.is_some_and(|due| (99..=101).contains(&due)), "{:?}", rate.requests);
+    assert_eq!(
+        (rate.rate.requested, rate.duration_s, of("more").total.concurrency),
+        (Some(100.0), Some(1.0), Some(2.5))
+    );
+    let starts: Vec<f64> = report.phases.iter().map(|phase| phase.start_s).collect();
+    assert!(starts.windows(2).all(|pair| pair[1] >= pair[0] + 0.9), "one after the other: {starts:?}");
+    assert_eq!((report.total.requests.responses, report.total.errors.total), (Some(sum), Some(0)));
+    assert_eq!(report.total.latency.as_ref().and_then(|latency| latency.count), Some(sum), "without the warm-up");
+    let warmup = report.phases[0].total.requests.responses.unwrap_or(0);
+    assert_eq!(sum + warmup, demo.requests(), "what k6 counts is what the server saw");
+}
+
+#[test]
+#[ignore = "needs k6"]
+fn k6_counts_errors_by_kind() {
+    let upstream = Upstream::start(responder::ok("{}"));
+    let yaml = format!(
+        "base: {}\noperations: [{{id: a, path: /a, expect: [404]}}]\nload: {{closed: {{users: 2, iterations: 20}}}}\n",
+        upstream.url()
+    );
+    let total = run(Tool::K6, &yaml).expect("a report").total;
+    assert_eq!((total.statuses, total.errors.status), (Some([(200, 20)].into()), Some(20)));
+    let port = testkit::ports::Port::free();
+    let total = run(Tool::K6, &to_nobody(&port).replace("duration: 1s", "iterations: 6")).expect("a report").total;
+    assert_eq!((total.requests.responses, total.errors.connect, total.errors.total), (Some(0), Some(6), Some(6)));
+    // One that accepts, and says nothing.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let yaml = format!(
+        "base: http://{}\ntimeout: 300ms\noperations: [{{id: a, path: /a}}]\nload: {{closed: {{users: 2, iterations: 4}}}}\n",
+        silent.local_addr().expect("its address")
+    );
+    let total = run(Tool::K6, &yaml).expect("a report").total;
+    assert_eq!((total.requests.responses, total.errors.timeout, total.errors.total), (Some(0), Some(4), Some(4)));
+}
+
+#[test]
+#[ignore = "needs k6"]
+fn k6_calls_grpc_in_phases() {
+    let demo = Demo::start();
+    let yaml = format!(
+        "base: {}\nprotocol: {{http2: {{streams: 16}}}}\noperations:\n  \
+         - {{id: get, grpc: {{method: gauge.demo.Items/Get}}, body: {{text: '{{\"id\":{{n}}}}'}}, params: {{n: {{int: [1, 5]}}}}}}\n  \
+         - {{id: add, grpc: {{method: gauge.demo.Items/Add}}, body: {{text: '{{\"name\":7,\"price\":700}}'}}}}\n\
+         load:\n  phases:\n    - {{name: few, closed: {{users: 2, duration: 1s}}}}\n    \
+         - {{name: rate, open: {{rate: 100/s, duration: 1s, connections: 8}}}}\n    \
+         - {{name: more, closed: {{users: 6, duration: 1s}}}}\n",
+        demo.url
+    );
+    let report = run(Tool::K6, &yaml).expect("a report");
+    assert_eq!(report.generator.protocol.as_deref(), Some("gRPC"));
+    let names: Vec<&str> = report.phases.iter().map(|phase| phase.name.as_str()).collect();
+    assert_eq!(names, ["few", "rate", "more"]);
+    let mut sum = 0;
+    for phase in &report.phases {
+        let responses = phase.total.requests.responses.expect("counted");
+        assert_eq!(phase.total.statuses, Some([(200, responses)].into()), "{phase:?}");
+        assert_eq!(phase.total.latency.as_ref().and_then(|latency| latency.count), Some(responses), "{phase:?}");
+        sum += responses;
+    }
+    assert_eq!((report.total.requests.responses, report.total.errors.total), (Some(sum), Some(0)));
+    // Reflection takes no count.
+    assert_eq!(sum, demo.requests());
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 #[path = "grpc/demo.rs"]
 mod demo;
+#[path = "grpc/k6.rs"]
+mod k6;
 #[path = "grpc/params.rs"]
 mod params;
 #[path = "grpc/real.rs"]

@@ -5,6 +5,7 @@ mod run {
     mod going_on;
     mod grpc;
     mod history;
+    mod k6;
     mod killed;
     mod llm;
     mod machines;

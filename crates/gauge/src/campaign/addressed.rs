@@ -104,25 +104,27 @@ pub(super) fn measured(planned: &Workload, addressed: &Addressed, made: &Made, l
     loaded(planned, addressed, made, load)
 }
 
-/// A workload without a warm-up, for generators of others.
+/// A workload without the warm-up that it begins with, for generators of others.
 pub(super) fn plain(planned: &Workload, addressed: &Addressed, made: &Made, load: &Load) -> workload::Workload {
-    loaded(planned, addressed, made, load.clone())
+    loaded(planned, addressed, made, load.without_first_warmup())
 }
 
-/// The warm-up alone.
+/// The warm-up that a load begins with, alone.
 pub(super) fn warmup_only(
     planned: &Workload,
     addressed: &Addressed,
     made: &Made,
     load: &Load,
 ) -> Option<workload::Workload> {
-    let phase = warmup(planned.warmup, load)?;
-    let load = match (phase.closed, phase.open) {
-        (Some(closed), _) => Load::Closed(closed),
-        (_, Some(open)) => Load::Open(open),
-        _ => return None,
-    };
-    Some(loaded(planned, addressed, made, load))
+    let mut phases: Vec<Phase> = warmup(planned.warmup, load).into_iter().collect();
+    if let Load::Phases(own) = load {
+        phases.extend(own.iter().take_while(|phase| phase.warmup).cloned());
+    }
+    // Nothing is reported of it, and a load without a measured phase is none.
+    for (number, phase) in phases.iter_mut().enumerate() {
+        (phase.name, phase.warmup) = (format!("warm-up {number}"), false);
+    }
+    (!phases.is_empty()).then(|| loaded(planned, addressed, made, Load::Phases(phases)))
 }
 
 fn phase(name: &str, warmup: bool, closed: Option<Closed>, open: Option<Open>) -> Phase {

@@ -120,8 +120,11 @@ impl GeneratorAt {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let mut argv = vec![text(&self.gauge), "load".to_owned(), "--workload".to_owned(), text(&task.workload)];
         argv.extend(["--json".to_owned(), text(&task.report), "--quiet".to_owned()]);
+        if sender.has_marks() {
+            argv.push("--marks".to_owned());
+        }
         match sender {
-            Sender::Gauge => argv.push("--marks".to_owned()),
+            Sender::Gauge => {}
             Sender::External { tool, script } => {
                 argv.extend(["--tool".to_owned(), tool.name().to_owned()]);
                 if let Some(script) = script {
@@ -354,8 +357,8 @@ impl Campaign<'_> {
         running: &Running,
     ) -> Result<(Observed, Vec<Option<f64>>), Failure> {
         let deadline = Instant::now() + limit;
-        // Generators of others say nothing while they run: all of their process counts.
-        let mut watcher = (*sender != Sender::Gauge).then(|| Watcher::begin(self.usages(working, running)));
+        // Most generators of others say nothing while they run: all of their process counts.
+        let mut watcher = (!sender.has_marks()).then(|| Watcher::begin(self.usages(working, running)));
         let mut before = if watcher.is_some() { self.reached()? } else { None };
         let (mut first, mut last) = (vec![None; working.len()], vec![None; working.len()]);
         let mut reached = None;
@@ -397,7 +400,7 @@ impl Campaign<'_> {
                 Ok((_, None)) => {
                     open -= 1;
                     // One that ended before the others could: they would wait for it.
-                    if open == 0 || (!ended && *sender == Sender::Gauge) {
+                    if open == 0 || (!ended && sender.has_marks()) {
                         break;
                     }
                 }

@@ -12,6 +12,7 @@ mod wrk;
 use std::fmt;
 
 use crate::results::Report;
+pub(crate) use text::set_percentile;
 
 /// A form of results that is understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

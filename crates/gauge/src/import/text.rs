@@ -62,7 +62,7 @@ pub(super) fn latency(samples_ns: Vec<u64>) -> Option<Latency> {
 }
 
 /// Sets the percentile with this number (50, 99.9), if it is one of those that a report has.
-pub(super) fn set_percentile(latency: &mut Latency, percentile: f64, ms: f64) {
+pub(crate) fn set_percentile(latency: &mut Latency, percentile: f64, ms: f64) {
     let is = |known: f64| (percentile - known).abs() < 1e-9;
     let place = match percentile {
         _ if is(50.0) => &mut latency.p50_ms,

@@ -2,6 +2,7 @@
 //!
 //! The wire format is that of "gRPC over HTTP2" (github.com/grpc/grpc, doc/PROTOCOL-HTTP2.md).
 
+mod describe;
 mod frames;
 pub(crate) mod reflection;
 
@@ -127,33 +128,38 @@ impl Method {
 
     /// The messages of an operation, each with its prefix.
     pub(crate) fn messages(&self, operation: &Operation) -> Result<Vec<Vec<u8>>, String> {
-        match &operation.body {
-            None => Ok(vec![self.encode("{}")?]),
-            Some(Body::Text(text)) => Ok(vec![self.encode(text)?]),
-            Some(Body::Lines(file)) => {
-                let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
-                let messages: Vec<_> = text.lines().map(|line| self.encode(line)).collect::<Result<_, _>>()?;
-                if messages.is_empty() { Err(format!("{} has no line", file.display())) } else { Ok(messages) }
-            }
-            Some(Body::File(file)) => {
-                let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
-                Ok(vec![self.encode(&text)?])
-            }
-            Some(Body::Base64(_)) => Err("a message of gRPC is written as JSON".to_owned()),
-        }
+        texts_of(operation)?.iter().map(|text| self.encode(text)).collect()
+    }
+
+    /// The same in their normalized JSON form.
+    pub(crate) fn normalized_messages(&self, operation: &Operation) -> Result<Vec<String>, String> {
+        texts_of(operation)?.iter().map(|text| self.normalized(text)).collect()
     }
 
     /// A message from its JSON form (protobuf.dev, "ProtoJSON"). Where the message has a string and the JSON something else, it is the text of that.
     pub(crate) fn encode(&self, json: &str) -> Result<Vec<u8>, String> {
-        let wrong = |why: String| format!("no message of {}: {why}", self.input.full_name());
-        let mut value: Value = serde_json::from_str(json).map_err(|error| wrong(error.to_string()))?;
-        texts(&mut value, &self.input);
-        let message =
-            DynamicMessage::deserialize(self.input.clone(), value).map_err(|error| wrong(error.to_string()))?;
+        let message = self.message(json)?;
         if u32::try_from(message.encoded_len()).is_err() {
-            return Err(wrong("it is too long".to_owned()));
+            return Err(self.no_message("it is too long"));
         }
         Ok(framed(&message.encode_to_vec()))
+    }
+
+    /// The same message in the JSON form that every reader of ProtoJSON takes: strings are strings, integers of 64 bits too.
+    pub(crate) fn normalized(&self, json: &str) -> Result<String, String> {
+        let value = self.message(json)?.serialize_with_options(serde_json::value::Serializer, &SerializeOptions::new());
+        value.map(|value| value.to_string()).map_err(|error| self.no_message(&error.to_string()))
+    }
+
+    fn message(&self, json: &str) -> Result<DynamicMessage, String> {
+        let wrong = |why: String| self.no_message(&why);
+        let mut value: Value = serde_json::from_str(json).map_err(|error| wrong(error.to_string()))?;
+        texts(&mut value, &self.input);
+        DynamicMessage::deserialize(self.input.clone(), value).map_err(|error| wrong(error.to_string()))
+    }
+
+    fn no_message(&self, why: &str) -> String {
+        format!("no message of {}: {why}", self.input.full_name())
     }
 
     /// The last message of a body in its JSON form, with the fields that have their default.
@@ -217,6 +223,21 @@ impl Method {
             Some(name) => format!("{method}: {name}{said}"),
             None => format!("{method}: HTTP status {status}"),
         }
+    }
+}
+
+/// The bodies of an operation, each of which is a message in JSON.
+fn texts_of(operation: &Operation) -> Result<Vec<String>, String> {
+    let read = |file: &Path| std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()));
+    match &operation.body {
+        None => Ok(vec!["{}".to_owned()]),
+        Some(Body::Text(text)) => Ok(vec![text.clone()]),
+        Some(Body::Lines(file)) => {
+            let lines: Vec<String> = read(file)?.lines().map(str::to_owned).collect();
+            if lines.is_empty() { Err(format!("{} has no line", file.display())) } else { Ok(lines) }
+        }
+        Some(Body::File(file)) => Ok(vec![read(file)?]),
+        Some(Body::Base64(_)) => Err("a message of gRPC is written as JSON".to_owned()),
     }
 }
 

@@ -15,7 +15,7 @@ mod websocket;
 pub mod workload;
 
 pub use engine::{Counts, Exchange, Fetched, Generator, Options, RunError, TransportError, Watch};
-pub(crate) use engine::{Incoming, Lost, Opening, Socket};
+pub(crate) use engine::{Incoming, Lost, Opening, Socket, add_phases};
 pub use prepare::{PrepareError, Prepared, Url};
 pub(crate) use template::{Piece, plain};
 pub(crate) use websocket::Messages;

@@ -420,6 +420,16 @@ pub enum Load {
     Phases(Vec<Phase>),
 }
 
+impl Load {
+    /// The load from its first measured phase on.
+    pub(crate) fn without_first_warmup(&self) -> Self {
+        match self {
+            Load::Phases(phases) => Load::Phases(phases.iter().skip_while(|phase| phase.warmup).cloned().collect()),
+            other => other.clone(),
+        }
+    }
+}
+
 /// A part of the load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -402,6 +402,11 @@ pub enum Sender {
 }
 
 impl Sender {
+    /// Whether it says when its load begins and ends, and waits meanwhile.
+    pub fn has_marks(&self) -> bool {
+        matches!(self, Sender::Gauge | Sender::External { tool: Tool::K6, script: None })
+    }
+
     /// Its name.
     pub fn name(&self) -> &'static str {
         match self {

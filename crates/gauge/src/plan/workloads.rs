@@ -138,9 +138,15 @@ fn wants_warmup(phases: &[workload::Phase]) -> bool {
 
 /// Whether a service can be called over gRPC for a workload.
 pub(super) fn callable(check: &mut Check, workload: &Workload, calls: &Calls, place: serde_saphyr::Location) {
-    if workload.generator != Sender::Gauge {
+    if !matches!(workload.generator, Sender::Gauge | Sender::External { tool: Tool::K6, script: None }) {
+        let own =
+            if matches!(workload.generator, Sender::External { script: Some(_), .. }) { " with a script" } else { "" };
         let tool = workload.generator.name();
-        check.wrong(place, format!("a service over gRPC is loaded by gauge's own generator, not by {tool}"));
+        check.wrong(
+            place,
+            format!("a service over gRPC is loaded by gauge's own generator or a script that it makes for k6, not by {tool}{own}"),
+        );
+        return;
     }
     if workload.llm.is_some() {
         check.wrong(place, format!("workload `{}` has chat calls, which go over HTTP/1.1", workload.name));
@@ -211,11 +217,35 @@ fn prepare(
         share: workload::Share::default(),
     };
     match Prepared::new(&request) {
-        Ok(_) => {}
+        Ok(_) => {
+            // Which methods a reflection describes as streams is known when it runs.
+            if calls.is_none_or(|calls| calls.proto.is_some()) {
+                suits(check, workload, request, place);
+            }
+        }
         Err(PrepareError::File { file, error }) => {
             check.unreadable.get_or_insert((file, error));
         }
         Err(error) => check.wrong(place, format!("workload `{}`: {error}", workload.name)),
+    }
+}
+
+/// Whether the generator can send it, where that is not Gauge's own.
+fn suits(check: &mut Check, workload: &Workload, mut request: workload::Workload, place: serde_saphyr::Location) {
+    let Sender::External { tool, script: None } = &workload.generator else { return };
+    if workload.llm.is_some() || matches!(workload.load, PlannedLoad::Search(_)) {
+        return;
+    }
+    let planned = workload.operations.iter().chain(&workload.setup);
+    for (operation, planned) in request.operations.iter_mut().chain(&mut request.setup).zip(planned) {
+        // Its body will be in a file.
+        if planned.made.is_some() && operation.grpc.is_none() {
+            operation.body = Some(Body::Text(String::new()));
+        }
+    }
+    request.load = request.load.without_first_warmup();
+    if let Err(error) = tool.check(&request) {
+        check.wrong(place, format!("workload `{}`: {error}", workload.name));
     }
 }
 

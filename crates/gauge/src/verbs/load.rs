@@ -109,7 +109,7 @@ pub(crate) struct Load {
     #[arg(long, value_parser = units::duration, value_name = "TIME", requires = "llm", conflicts_with = "whole")]
     slo_inter_token: Option<Duration>,
     /// gRPC: package.Service/Method; the body is its message as JSON, or `@FILE` with a message a line
-    #[arg(long, value_name = "METHOD", requires = "url", conflicts_with_all = ["method", "tool"])]
+    #[arg(long, value_name = "METHOD", requires = "url", conflicts_with = "method")]
     grpc: Option<String>,
     /// With --grpc: the file that describes the method [default: the server's reflection]
     #[arg(long, value_name = "FILE", requires = "grpc")]
@@ -133,7 +133,7 @@ pub(crate) struct Load {
     /// Workload file (YAML or JSON) instead of a URL and the options above
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "connections", "duration", "requests", "rate", "method", "headers", "body", "expect", "h2", "warmup", "TlsOptions", "WebSocketOptions"])]
     workload: Option<PathBuf>,
-    /// Let another generator send: wrk, hey, k6 or jmeter; its figures are read back
+    /// Let another generator send: wrk, hey, k6 or jmeter (calls of gRPC: k6); its figures are read back
     #[arg(long, value_name = "NAME", value_parser = tool)]
     tool: Option<Tool>,
     /// With --tool: a k6 script or JMeter plan (.jmx) of your own; it gets URL, HOST and PORT
@@ -229,11 +229,14 @@ impl Load {
 
     fn run_tool(&self, tool: Tool, workload: &Workload) -> ExitCode {
         let gauge = std::env::current_exe().ok();
-        let options = tools::Options { threads: self.threads, script: self.script.clone(), gauge };
+        let options = tools::Options { threads: self.threads, script: self.script.clone(), marks: self.marks, gauge };
         let outcome = tools::folder().and_then(|folder| tool.run(workload, &options, folder.path()));
         match outcome {
             Ok(report) => self.show(workload, &report),
             Err(error) => {
+                if let ExternalError::Url(error) = &error {
+                    return Refusal::of(error).report();
+                }
                 eprintln!("gauge: {error}");
                 ExitCode::from(match error {
                     ExternalError::Missing { .. } | ExternalError::Failed { .. } | ExternalError::Result { .. } => {

@@ -209,7 +209,7 @@ fn what_cannot_be_called_is_refused_with_its_line() {
         (
             "users: 4, iterations: 40}}",
             "users: 4, iterations: 40}}, generator: hey",
-            "by gauge's own generator, not by hey",
+            "or a script that it makes for k6, not by hey",
         ),
     ] {
         campaign.rewrite(&good.replace(from, to));

@@ -87,6 +87,27 @@ fn the_warm_up_is_the_same_load_and_does_not_count() {
 }
 
 #[test]
+fn generators_of_others_get_the_load_without_its_first_warm_ups() {
+    let phases = "{phases: [{name: up, warmup: true, closed: {users: 1, duration: 1s}}, {name: a, closed: {users: 2, duration: 1s}}, \
+        {name: again, warmup: true, closed: {users: 1, duration: 1s}}, {name: b, closed: {users: 2, duration: 1s}}]}";
+    for (more, warm_ups) in [("", 1), ("    warmup: 500ms\n", 2)] {
+        let plan = plan(phases, more);
+        let names = |workload: workload::Workload| -> Vec<(String, bool)> {
+            Prepared::new(&workload).expect("the generator takes it");
+            let Load::Phases(phases) = workload.load else { panic!("phases") };
+            phases.into_iter().map(|phase| (phase.name, phase.warmup)).collect()
+        };
+        let (addressed, made) = (gateway(), Made::new());
+        let left = names(plain(&plan.workloads[0], &addressed, &made, load(&plan)));
+        assert_eq!(left, [("a", false), ("again", true), ("b", false)].map(|(name, warmup)| (name.to_owned(), warmup)));
+        let before = warmup_only(&plan.workloads[0], &addressed, &made, load(&plan)).expect("there is one");
+        assert_eq!(names(before).len(), warm_ups);
+    }
+    let none = plan("{phases: [{name: a, closed: {users: 2, iterations: 4}}]}", "");
+    assert!(warmup_only(&none.workloads[0], &gateway(), &Made::new(), load(&none)).is_none());
+}
+
+#[test]
 fn both_systems_are_sent_the_same_before_the_load() {
     let plan = plan("{closed: {users: 2, duration: 1s}}", "");
     let addressed = gateway();

@@ -350,7 +350,7 @@ fn corrected(measurement: &Measurement, hidden: &[Hidden]) -> Option<Latency> {
 }
 
 /// Phases one after the other as one.
-fn add_phases(phases: &[&Phase]) -> Option<(Measurement, Vec<Operation>)> {
+pub(crate) fn add_phases(phases: &[&Phase]) -> Option<(Measurement, Vec<Operation>)> {
     let (first, rest) = phases.split_first()?;
     let mut total = first.total.clone();
     let mut operations = first.operations.clone();

@@ -22,6 +22,7 @@ use super::prepare::Prepared;
 use super::workload::Protocol;
 use crate::results::Report;
 use crate::results::report::Histogram;
+pub(crate) use assemble::add_phases;
 pub(crate) use once::Lost;
 pub use once::{Exchange, Fetched};
 use pacer::Pacer;

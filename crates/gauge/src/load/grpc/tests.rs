@@ -36,6 +36,25 @@ fn ending(status: &str) -> HeaderMap {
 }
 
 #[test]
+fn other_generators_learn_what_fields_take() {
+    let get = method("Get");
+    assert_eq!((get.name(), get.input_name(), get.success()), ("shop.Items/Get", "shop.Item", None));
+    let fields = &get.fields()["shop.Item"];
+    assert_eq!(fields["name"], serde_json::json!(["text", "one"]));
+    assert_eq!(fields["price"], serde_json::json!(["number", "one"]));
+    assert_eq!((&fields["sold"][0], &fields["tags"]), (&"other".into(), &serde_json::json!(["text", "list"])));
+    let normalized =
+        get.normalized(r#"{"id":7,"name":8,"price":9007199254740993,"tags":[1,true]}"#).expect("a message");
+    assert_eq!(
+        serde_json::from_str::<Value>(&normalized).expect("JSON"),
+        serde_json::json!({"id": 7, "name": "8", "price": "9007199254740993", "tags": ["1", "true"]})
+    );
+    assert!(get.normalized(r#"{"id":"seven"}"#).expect_err("it is wrong").starts_with("no message of shop.Item"));
+    let pool = DescriptorPool::decode(&get.descriptors()[..]).expect("descriptors");
+    assert!(Method::find(&pool, &Grpc::of("shop.Items/Get".to_owned()), "there").is_ok());
+}
+
+#[test]
 fn a_method_says_what_it_takes_and_returns() {
     let kinds = ["Get", "List", "Add", "Chat"].map(method).map(|method| (method.takes_stream, method.returns_stream));
     assert_eq!(kinds, [(false, false), (false, true), (true, false), (true, true)]);

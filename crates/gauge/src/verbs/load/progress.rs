@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use gauge::campaign::progress::LoadMoment;
 use gauge::load::{Generator, RunError, Watch};
 use gauge::results::Report;
+use gauge::tools::hand_over;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Runs the load. The first SIGINT or SIGTERM ends it early, with a report of what was; the second one ends the program.
@@ -92,17 +93,6 @@ impl Moments<'_> {
         if let Ok(json) = serde_json::to_string(&moment) {
             let _ = writeln!(std::io::stdout().lock(), "{}{json}", LoadMoment::MARK);
         }
-    }
-}
-
-/// Says at which boundary of the load this is, and waits for a line: meanwhile whoever started this reads what processes have used. One that has gone
-/// needs no waiting for.
-fn hand_over(boundary: &str) {
-    use std::io::Write;
-    let mut out = std::io::stdout().lock();
-    let said = writeln!(out, "{boundary}").and_then(|()| out.flush());
-    if said.is_ok() {
-        let _ = std::io::stdin().read_line(&mut String::new());
     }
 }
 
