@@ -26,7 +26,7 @@ systems:
     ready: "tcp://{address}:{http}"
   - {name: absent, command: [no-such-program, "do not show: me"], ports: *ports}
 before_each:
-  - {run: [sh, -c, "echo {system} >> before"]}
+  - {run: [sh, -c, 'echo "$1" >> before', sh, "{system}"]}
   - {send: addItem}
 repeats: 1
 warmup: 100ms
@@ -196,7 +196,7 @@ fn only_programs_of_the_folder_can_be_chosen() {
     symlink(outside.path(), folder.join("linked")).expect("a link");
     let csrf = ui.csrf();
     let absolute = outside.path().join("evil.yaml").to_string_lossy().into_owned();
-    for from in [&absolute, "link.yaml", "linked/evil.yaml", "../evil.yaml", "shop/../../evil.yaml", "", "-x", "shop", "no.yaml", "\0"] {
+    for from in ["link.yaml", &absolute, "linked/evil.yaml", "../evil.yaml", "shop/../../evil.yaml", "", "-x", "shop", "no.yaml", "\0"] {
         let mut fields = form(&csrf, &[("from", "-")]);
         fields.push(("from", from.to_owned()));
         assert_eq!(send(&ui, "/new/demos/services", &fields).status, 404, "{from}");

@@ -145,14 +145,21 @@ fn flow(node: &Node) -> String {
     }
 }
 
-/// A scalar. Numbers, truth values and null have none but these characters, so whatever has others is a text, and a JSON text is one of YAML too.
+/// A scalar. Numbers, truth values and null have none but these characters, so whatever has others is a text, and a JSON text is one of YAML too. Where
+/// that is possible a text has no escapes, so that a secret in it is recognised.
 fn scalar(node: &Node) -> String {
     let is_safe = |text: &str| {
-        let known = |c: char| c.is_ascii_alphanumeric() || "_./+-~".contains(c);
+        let known = |c: char| c.is_ascii_alphanumeric() || "_./+-=~".contains(c);
         !text.is_empty() && text.chars().all(known) && !text.chars().all(|c| c == '-' || c == '.')
     };
+    let has_escapes = |text: &str| text.contains(['"', '\\']);
     match node {
         Node::Plain(text) if is_safe(text) => text.clone(),
+        Node::Plain(text) | Node::Text(text)
+            if has_escapes(text) && !text.contains(|c: char| c == '\'' || c.is_control()) =>
+        {
+            format!("'{text}'")
+        }
         other => serde_json::Value::from(other.text().unwrap_or_default()).to_string(),
     }
 }

@@ -2,7 +2,7 @@ use super::{Node, read};
 
 const DOCUMENT: &str = r#"# a comment
 name: "a: b"
-env: &env {PORT: "8080", RATIO: 1.50, OCTAL: 007, YES: yes, EMPTY: "", NULL: ~, TEXT: 'it''s', URL: "http://{address}:{http}"}
+env: &env {PORT: "8080", RATIO: 1.50, OCTAL: 007, YES: yes, EMPTY: "", NULL: ~, TEXT: 'it''s', QUOTE: 'a"b\c', URL: "http://{address}:{http}"}
 list:
   - [python3, ../../stack.py, "{db}", --port=1, "- x"]
   - &one
@@ -32,7 +32,7 @@ fn what_is_written_has_the_same_values() {
     let (before, after) = (value(DOCUMENT), value(&written));
     // Merge keys are written out; the reader of evaluations merges them too.
     assert_eq!(before, after, "{written}");
-    for kept in ["PORT: \"8080\"", "RATIO: 1.50", "OCTAL: 007", "YES: yes", "EMPTY: \"\""] {
+    for kept in ["PORT: \"8080\"", "RATIO: 1.50", "OCTAL: 007", "YES: yes", "EMPTY: \"\"", r#"QUOTE: 'a"b\c'"#] {
         assert!(written.contains(kept), "no `{kept}` in {written}");
     }
 }
