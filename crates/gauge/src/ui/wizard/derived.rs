@@ -114,7 +114,7 @@ fn sizes(source: &Source, choices: &ServiceChoices) -> Result<Vec<usize>, String
     }
     if !choices.bytes.is_empty() {
         let (least, most) = (payload::LEAST, payload::MOST);
-        let bytes = choices.bytes.parse().ok().filter(|bytes| (least..=most).contains(bytes));
+        let bytes = choices.bytes.parse::<usize>().ok().filter(|bytes| (least..=most).contains(bytes));
         let why = || format!("The bytes of a payload are a number from {least} to {most}, not `{}`.", choices.bytes);
         sizes.push(bytes.ok_or_else(why)?);
     }
@@ -128,7 +128,7 @@ fn sizes(source: &Source, choices: &ServiceChoices) -> Result<Vec<usize>, String
 }
 
 fn rounds(given: &str) -> Result<u32, String> {
-    let rounds = given.parse().ok().filter(|rounds| (1..=ROUNDS).contains(rounds));
+    let rounds = given.parse::<u32>().ok().filter(|rounds| (1..=ROUNDS).contains(rounds));
     rounds.ok_or_else(|| format!("Rounds are a number from 1 to {ROUNDS}, not `{given}`."))
 }
 

@@ -1,6 +1,6 @@
 use super::{Node, read};
 
-const DOCUMENT: &str = r#"# a comment
+const DOCUMENT: &str = r##"# a comment
 name: "a: b"
 env: &env {PORT: "8080", RATIO: 1.50, OCTAL: 007, YES: yes, EMPTY: "", NULL: ~, TEXT: 'it''s', QUOTE: 'a"b\c', URL: "http://{address}:{http}"}
 list:
@@ -16,11 +16,7 @@ list:
     own: |
       two
       lines
-"#;
-
-fn document() -> String {
-    DOCUMENT.replace(", NEXT: *none", "").replace("*env", "*env").replace("env: &env", "env: &env")
-}
+"##;
 
 #[test]
 fn what_is_written_has_the_same_values() {
