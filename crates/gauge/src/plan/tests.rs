@@ -423,5 +423,8 @@ fn paths_count_from_the_folder_that_an_evaluation_names() {
     assert_eq!(plan.folder, folder.path());
     assert_eq!(plan.systems[0].service().expect("a service").cwd, folder.path().join(""));
     let problems = wrong("name: t\napi: api.yaml\nfolder: no\ngateways: [nginx]\nworkloads: []\n");
-    assert!(problems[0].starts_with("3:9: `folder` is ") && problems[0].ends_with("which is not a folder"), "{problems:?}");
+    assert!(
+        problems[0].starts_with("3:9: `folder` is ") && problems[0].ends_with("which is not a folder"),
+        "{problems:?}"
+    );
 }

@@ -82,14 +82,24 @@ fn services_of_the_folder_are_chosen_started_and_watched_to_the_end() {
     prepare(&ui);
     assert!(ui.get("/new/demos").body.contains("href=\"/new/demos/services\""));
     let page = ui.get("/new/demos/services").body;
-    for shown in ["value=\"plain\" checked", "value=\"absent\" checked", "value=\"saturation\"", "value=\"64k\"", "Continue"] {
+    for shown in
+        ["value=\"plain\" checked", "value=\"absent\" checked", "value=\"saturation\"", "value=\"64k\"", "Continue"]
+    {
         assert!(page.contains(shown), "no `{shown}` in {page}");
     }
     let response = choose(&ui, &[]);
     let location = response.field("location").unwrap_or_else(|| panic!("{}", response.body)).to_owned();
     assert_eq!(location, "/evaluations/show?file=drafts%2Fdemos%2Fevaluation.yaml");
     let confirm = ui.get(&location).body;
-    for shown in ["plain, cacheable, plain (control)", "addItem default", "addItem 4k", "6 trials", "5 starts of systems", "before each trial", "Start</button>"] {
+    for shown in [
+        "plain, cacheable, plain (control)",
+        "addItem default",
+        "addItem 4k",
+        "6 trials",
+        "5 starts of systems",
+        "before each trial",
+        "Start</button>",
+    ] {
         assert!(confirm.contains(shown), "no `{shown}` in {confirm}");
     }
     assert!(!confirm.contains("no-such-program"), "it was not chosen");
@@ -196,7 +206,18 @@ fn only_programs_of_the_folder_can_be_chosen() {
     symlink(outside.path(), folder.join("linked")).expect("a link");
     let csrf = ui.csrf();
     let absolute = outside.path().join("evil.yaml").to_string_lossy().into_owned();
-    for from in ["link.yaml", &absolute, "linked/evil.yaml", "../evil.yaml", "shop/../../evil.yaml", "", "-x", "shop", "no.yaml", "\0"] {
+    for from in [
+        "link.yaml",
+        &absolute,
+        "linked/evil.yaml",
+        "../evil.yaml",
+        "shop/../../evil.yaml",
+        "",
+        "-x",
+        "shop",
+        "no.yaml",
+        "\0",
+    ] {
         let mut fields = form(&csrf, &[("from", "-")]);
         fields.push(("from", from.to_owned()));
         assert_eq!(send(&ui, "/new/demos/services", &fields).status, 404, "{from}");
@@ -270,7 +291,8 @@ fn an_evaluation_that_does_not_fit_the_description_is_named_with_the_reason() {
         assert!(response.status == 422 && response.body.contains(expected), "{expected}: {}", response.body);
     }
     fs::write(shop.join("broken.yaml"), SERVICES.replace("demo.openapi.yaml", "none.yaml")).expect("a file");
-    fs::write(shop.join("gateways.yaml"), "name: g\napi: demo.openapi.yaml\ngateways: [nginx]\nworkloads: []\n").expect("a file");
+    fs::write(shop.join("gateways.yaml"), "name: g\napi: demo.openapi.yaml\ngateways: [nginx]\nworkloads: []\n")
+        .expect("a file");
     let page = ui.get("/new/demos/services").body;
     assert!(page.contains("shop/broken.yaml") && page.contains("none.yaml"), "what is wrong is said: {page}");
     assert!(!page.contains("gateways.yaml"), "{page}");

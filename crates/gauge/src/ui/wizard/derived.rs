@@ -99,7 +99,9 @@ fn suits(mode: Mode, workload: &Workload) -> Result<(), String> {
         (Sender::Gauge, _) => return Ok(()),
     };
     let (mode, name) = (mode.name(), &workload.name);
-    Err(format!("The mode `{mode}` has no meaning for the workload `{name}`: {why}. Choose the load of the evaluation."))
+    Err(format!(
+        "The mode `{mode}` has no meaning for the workload `{name}`: {why}. Choose the load of the evaluation."
+    ))
 }
 
 /// Bytes of events, in the order of the form.
@@ -123,7 +125,12 @@ fn sizes(source: &Source, choices: &ServiceChoices) -> Result<Vec<usize>, String
         return Err(format!("A size of payloads has no meaning for `{}`: {why}.", source.file));
     }
     let mut seen = Vec::new();
-    sizes.retain(|bytes| !seen.contains(bytes) && { seen.push(*bytes); true });
+    sizes.retain(|bytes| {
+        !seen.contains(bytes) && {
+            seen.push(*bytes);
+            true
+        }
+    });
     Ok(sizes)
 }
 

@@ -93,7 +93,10 @@ impl Source {
                 };
                 match api.operation(&own.id) {
                     None => {
-                        return Err(format!("the description has no operation `{}`, which `{}` uses", own.id, self.file));
+                        return Err(format!(
+                            "the description has no operation `{}`, which `{}` uses",
+                            own.id, self.file
+                        ));
                     }
                     Some(other) if words(other) != words(own) => {
                         return Err(format!(

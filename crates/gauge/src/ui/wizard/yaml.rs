@@ -193,10 +193,12 @@ impl Builder {
     fn take(&mut self, event: Event<'_>) -> Result<(), String> {
         const TAG: &str = "a tag, which cannot be kept; leave it out";
         match event {
-            Event::Scalar(_, _, _, Some(_)) | Event::SequenceStart(_, _, Some(_)) | Event::MappingStart(_, _, Some(_)) => {
-                Err(TAG.to_owned())
+            Event::Scalar(_, _, _, Some(_))
+            | Event::SequenceStart(_, _, Some(_))
+            | Event::MappingStart(_, _, Some(_)) => Err(TAG.to_owned()),
+            Event::Scalar(text, ScalarStyle::Plain, anchor, None) => {
+                self.attach(Node::Plain(text.into_owned()), anchor)
             }
-            Event::Scalar(text, ScalarStyle::Plain, anchor, None) => self.attach(Node::Plain(text.into_owned()), anchor),
             Event::Scalar(text, _, anchor, None) => self.attach(Node::Text(text.into_owned()), anchor),
             Event::SequenceStart(_, anchor, None) => self.begin(false, anchor),
             Event::MappingStart(_, anchor, None) => self.begin(true, anchor),

@@ -111,7 +111,8 @@ fn fewer_systems_run_under_another_load_with_other_payloads() {
     assert!(text.contains("# Without `reference`, which names \"b\""), "{text}");
     assert_eq!(plan.repeats, 3);
     // Two workloads differed in the size alone.
-    let workloads: Vec<_> = plan.workloads.iter().map(|workload| (workload.name.as_str(), workload.payload())).collect();
+    let workloads: Vec<_> =
+        plan.workloads.iter().map(|workload| (workload.name.as_str(), workload.payload())).collect();
     let some = |size: &str| Some(size.to_owned());
     assert_eq!(workloads, [("add default", some("default")), ("add 4k", some("4k")), ("other", None)]);
     assert!(plan.workloads.iter().all(|workload| workload.mode == Some("short")));
@@ -144,7 +145,10 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
     let folder = Folder::new(SERVICES);
     let cases: [Case<'_>; 14] = [
         (&|choices| choices.systems.clear(), "Choose at least one system"),
-        (&|choices| choices.systems.push("d".to_owned()), "`d` is not a system of `of/shop/services.yaml`, which has a, b, c"),
+        (
+            &|choices| choices.systems.push("d".to_owned()),
+            "`d` is not a system of `of/shop/services.yaml`, which has a, b, c",
+        ),
         (&|choices| choices.systems.push("c (control)".to_owned()), "is not a system"),
         (&|choices| choices.load = "huge".to_owned(), "expected own, smoke, short, full, saturation"),
         (&|choices| choices.load = String::new(), "is not a load"),

@@ -24,7 +24,9 @@ fn what_is_written_has_the_same_values() {
     let written = tree.document();
     let again = read(&written).expect("a tree");
     assert_eq!(again.document(), written);
-    let value = |text: &str| serde_saphyr::from_str::<serde_json::Value>(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let value = |text: &str| {
+        serde_saphyr::from_str::<serde_json::Value>(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    };
     let (before, after) = (value(DOCUMENT), value(&written));
     // Merge keys are written out; the reader of evaluations merges them too.
     assert_eq!(before, after, "{written}");
