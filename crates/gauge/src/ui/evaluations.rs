@@ -12,9 +12,10 @@ use super::page::{Failure, Page, Shown};
 use super::request::PageRequest;
 use super::runs::duration;
 use super::starts::{NotStarted, RESULTS, Started};
+use super::wizard::{draft_of, mode_words, steps};
 use crate::campaign::estimate::Estimate;
 use crate::campaign::load_words;
-use crate::plan::{Deploy, Plan, Step, Workload};
+use crate::plan::{Deploy, Mode, Plan, Step, Workload};
 use crate::profile::Profile;
 
 /// Files that are listed.
@@ -126,7 +127,9 @@ pub(super) fn page(app: &App, _: &PageRequest) -> Result<Shown, Failure> {
 pub(super) fn show(app: &App, request: &PageRequest) -> Result<Shown, Failure> {
     let shown = request.query.get("file");
     let file = file(app, shown)?;
-    let mut body = String::new();
+    let draft = draft_of(shown);
+    // The last step of a draft.
+    let mut body = draft.map_or(String::new(), |_| steps(2));
     match Plan::read(&file) {
         Ok(plan) => {
             body.push_str(&what(&plan));
@@ -138,7 +141,7 @@ pub(super) fn show(app: &App, request: &PageRequest) -> Result<Shown, Failure> {
                 request.secret(),
                 text(shown)
             );
-            if let Some(draft) = super::wizard::draft_of(shown) {
+            if let Some(draft) = draft {
                 let path = format!("/new/{}", url(draft));
                 let change = if plan.systems.iter().any(|system| system.service().is_some()) {
                     link(&format!("{path}/services"), "Change it")
@@ -176,7 +179,7 @@ fn what(plan: &Plan) -> String {
         let operations: Vec<&str> = workload.operations.iter().map(|planned| planned.operation.id.as_str()).collect();
         vec![
             Cell::Head(text(&workload.name)),
-            Cell::Text(text(&load_words(&workload.load))),
+            Cell::Text(text(&load(workload))),
             Cell::Text(text(&operations.join(", "))),
             Cell::Text(text(&workload.payload().unwrap_or_else(|| "—".to_owned()))),
             Cell::Text(text(workload.generator.name())),
@@ -200,6 +203,14 @@ fn what(plan: &Plan) -> String {
         body.push_str(&table("Programs that the evaluation names", &["program", "when", "command"], &rows));
     }
     body
+}
+
+/// The load of a workload; one by name has too many phases for a table.
+fn load(workload: &Workload) -> String {
+    match workload.mode.and_then(Mode::named) {
+        Some(mode) => format!("{}: {}", mode.name(), mode_words(mode)),
+        None => load_words(&workload.load),
+    }
 }
 
 /// Programs that an evaluation names: each with its name, when it runs, and its command.

@@ -21,13 +21,13 @@ use super::{evaluations, multipart::Upload};
 use crate::plan::Plan;
 use draft::Choices;
 pub(super) use draft::{Draft, draft_of};
-pub(super) use services::{choose as choose_services, page as services_page};
+pub(super) use services::{choose as choose_services, mode_words, page as services_page};
 
 /// Bytes of a description.
 const DESCRIPTION: usize = 6 << 20;
 
 /// Which step this is.
-fn steps(current: usize) -> String {
+pub(super) fn steps(current: usize) -> String {
     let steps = ["Upload the description", "Choose systems, load and place", "Confirm and start"];
     let step = |(index, name): (usize, &&str)| {
         let mark = if index == current { " aria-current=\"step\"" } else { "" };
@@ -77,7 +77,7 @@ fn upload_form(app: &App, request: &PageRequest, wrong: Option<&str>) -> Page {
         "<form class=\"panel\" method=\"post\" action=\"/new\" enctype=\"multipart/form-data\">{}\
          <label class=\"wide\">Name of the evaluation <input name=\"name\" maxlength=\"80\" required value=\"{}\"></label>\
          <label class=\"wide\">API description <input type=\"file\" name=\"file\" accept=\".yaml,.yml,.json,.raml,.apib,.md\"></label>{}\
-         <label class=\"check\"><input type=\"checkbox\" name=\"demo\" value=\"yes\"> Use the description of <code>gauge demo</code> instead, to try it</label>\
+         <label class=\"check\"><input type=\"checkbox\" name=\"demo\" value=\"yes\"> <span>Use the description of <code>gauge demo</code> instead, to try it</span></label>\
          <button class=\"main\">Upload</button></form>\
          <p class=\"quiet\">OpenAPI 3, Swagger 2, RAML 1.0, API Blueprint or records of endpoints, in one file of up to {} MB. It may not refer to other files.</p>",
         request.secret(),

@@ -130,7 +130,7 @@ fn form(
         let about: Vec<&str> = program.language.as_deref().into_iter().chain([protocol]).collect();
         let command = crate::plan::redact(&program.command.join(" "), &source.plan.secrets);
         let label = format!(
-            "{} <span class=\"quiet\">{}</span> <code>{}</code>",
+            "{} <span class=\"quiet\">{}</span> <code class=\"command\">{}</code>",
             text(name),
             text(&about.join(", ")),
             text(&command)
@@ -141,7 +141,7 @@ fn form(
     let own = format!("as in <code>{}</code>", text(&source.file));
     out.push_str(&check("radio", "load", OWN, choices.load == OWN, &own));
     for mode in Mode::ALL {
-        let label = format!("{} <span class=\"quiet\">{}</span>", mode.name(), text(&words(mode)));
+        let label = format!("{} <span class=\"quiet\">{}</span>", mode.name(), text(&mode_words(mode)));
         out.push_str(&check("radio", "load", mode.name(), choices.load == mode.name(), &label));
     }
     let _ = write!(out, "</fieldset>{}", payloads(source, choices));
@@ -180,7 +180,7 @@ fn number(name: &str, label: &str, value: &str, least: usize, most: usize, requi
 }
 
 /// Users and length of a mode.
-fn words(mode: Mode) -> String {
+pub(in crate::ui) fn mode_words(mode: Mode) -> String {
     let phases = mode.phases();
     let users = |phase: &Phase| match phase.closed.as_ref().map(|closed| closed.users) {
         Some(Span::Constant(users)) => users.to_string(),

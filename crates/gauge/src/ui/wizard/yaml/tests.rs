@@ -2,7 +2,7 @@ use super::{Node, read};
 
 const DOCUMENT: &str = r##"# a comment
 name: "a: b"
-env: &env {PORT: "8080", RATIO: 1.50, OCTAL: 007, YES: yes, EMPTY: "", NULL: ~, TEXT: 'it''s', QUOTE: 'a"b\c', URL: "http://{address}:{http}"}
+env: &env {PORT: "8080", RATIO: 1.50, OCTAL: 007, YES: yes, EMPTY: "", NONE: ~, TEXT: 'it''s', QUOTE: 'a"b\c', URL: "http://{address}:{http}"}
 list:
   - [python3, ../../stack.py, "{db}", --port=1, "- x"]
   - &one
