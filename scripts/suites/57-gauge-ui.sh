@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `gauge ui` in a real browser: every page in light and dark, wide and narrow; keyboard, a run from its description to its end, a broken upload.
+# `gauge ui` in a real browser: every page in light and dark, wide and narrow; keyboard, a run of a gateway and one of two services from
+# the description to the end, a broken upload.
 source "$(dirname "$0")/../suite.sh"
 need chromium fonts nginx
 tests=crates/gauge/tests/browser

@@ -4,6 +4,7 @@ mod ui {
     mod access;
     mod pages;
     pub(crate) mod server;
+    mod services;
     mod wizard;
 }
 #[path = "history/database.rs"]

@@ -246,7 +246,7 @@ fn of_fixed(fixed: &Load) -> Planned {
 }
 
 /// The load in words.
-pub(super) fn describe(load: &PlannedLoad) -> String {
+pub(crate) fn describe(load: &PlannedLoad) -> String {
     let span = |span: Span| match span {
         Span::Constant(1) => "1 user".to_owned(),
         Span::Constant(users) => format!("{users} users"),

@@ -9,6 +9,7 @@ mod backend;
 mod certificate;
 mod conformance;
 mod environment;
+pub mod estimate;
 pub mod events;
 mod fleet;
 mod generate;
@@ -48,6 +49,7 @@ use system_round::Repeated;
 use crate::results::{
     self, ConfigurationFile, Conformance, Results, Role, SystemState, Trial, TrialState, WorkloadPlan,
 };
+pub(crate) use addressed::describe as load_words;
 pub use id::id;
 pub use store::{Store, StoreError, has_begun};
 

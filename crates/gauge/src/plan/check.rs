@@ -93,6 +93,13 @@ pub(super) fn plan(file: &Path, shown: &Path, text: String) -> Result<Plan, Plan
 }
 
 fn build(check: &mut Check, mut read: File, file: &Path, text: String) -> Option<Plan> {
+    if let Some(Spanned { value, defined, .. }) = read.folder.take() {
+        check.folder = check.path(&value);
+        if !check.folder.is_dir() {
+            check.wrong(defined, format!("`folder` is {}, which is not a folder", check.folder.display()));
+            return None;
+        }
+    }
     if let Profile::Grpc(grpc) = &mut read.profile {
         grpc.proto = check.path(&grpc.proto);
     }

@@ -45,6 +45,9 @@ pub(crate) struct File {
     #[serde(default)]
     pub(crate) description: Option<String>,
     pub(crate) api: Spanned<PathBuf>,
+    /// The folder that relative paths count from, itself relative to the file (default: the file's own).
+    #[serde(default)]
+    pub(crate) folder: Option<Spanned<PathBuf>>,
     #[serde(default)]
     pub(crate) gateways: Vec<Spanned<GatewayFile>>,
     /// Services, where those are compared instead of gateways.

@@ -30,14 +30,21 @@ const EVENTS: u64 = 256;
 /// The seed where an evaluation has none of its own.
 pub(crate) const SEED: u64 = 1;
 
+/// What evaluations and reports call events of this size: `default`, `4k`.
+pub(crate) fn event_name(bytes: usize) -> String {
+    match bytes {
+        DEFAULT_EVENT => "default".to_owned(),
+        bytes if bytes % 1024 == 0 => format!("{}k", bytes / 1024),
+        bytes => bytes.to_string(),
+    }
+}
+
 impl Made {
     /// What reports call it: `default`, `4k`.
     pub fn payload(&self) -> Option<String> {
         match self {
             Made::Fill(_) => None,
-            Made::Events { bytes: DEFAULT_EVENT, .. } => Some("default".to_owned()),
-            Made::Events { bytes, .. } if bytes % 1024 == 0 => Some(format!("{}k", bytes / 1024)),
-            Made::Events { bytes, .. } => Some(bytes.to_string()),
+            Made::Events { bytes, .. } => Some(event_name(*bytes)),
         }
     }
 

@@ -27,9 +27,11 @@ use crate::tools::Tool;
 pub use check::slug as file_name;
 pub(crate) use check::slug;
 pub use file::{Restart, SshFile as Ssh, TerraformProgram};
+pub(crate) use fill::{DEFAULT_EVENT, event_name};
 pub use fill::{Fill, Made, Part};
 pub(crate) use hosts::fits;
 pub use hosts::{Fleet, Host, HostRole, suits};
+pub(crate) use mode::Mode;
 pub use variant::Variant;
 
 /// A checked evaluation.

@@ -23,6 +23,14 @@ pub(crate) enum Mode {
 const MINUTE: u64 = 60;
 
 impl Mode {
+    /// All of them, the shortest first.
+    pub(crate) const ALL: [Mode; 4] = [Mode::Smoke, Mode::Short, Mode::Full, Mode::Saturation];
+
+    /// The one of a name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Mode::ALL.into_iter().find(|mode| mode.name() == name)
+    }
+
     /// As evaluations and the history call it.
     pub(crate) fn name(self) -> &'static str {
         match self {

@@ -409,3 +409,22 @@ fn a_seed_of_the_evaluation_makes_its_events() {
     assert_eq!(first, made("seed: 1\n"));
     assert_ne!(first, made("seed: 2\n"));
 }
+
+#[test]
+fn paths_count_from_the_folder_that_an_evaluation_names() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir_all(folder.path().join("made/here")).expect("a folder");
+    std::fs::write(folder.path().join("api.yaml"), API).expect("a file");
+    let file = folder.path().join("made/here/e.yaml");
+    let text = "name: t\napi: api.yaml\nfolder: ../..\nsystems:\n  - {name: a, command: [./a], ports: {http: 'http://127.0.0.1:9001'}}\n\
+        workloads:\n  - {name: w, operations: [{id: named}], load: {mode: smoke}}\n";
+    std::fs::write(&file, text).expect("a file");
+    let plan = Plan::read(&file).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(plan.folder, folder.path());
+    assert_eq!(plan.systems[0].service().expect("a service").cwd, folder.path().join(""));
+    let problems = wrong("name: t\napi: api.yaml\nfolder: no\ngateways: [nginx]\nworkloads: []\n");
+    assert!(
+        problems[0].starts_with("3:9: `folder` is ") && problems[0].ends_with("which is not a folder"),
+        "{problems:?}"
+    );
+}

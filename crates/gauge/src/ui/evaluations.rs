@@ -10,8 +10,13 @@ use super::App;
 use super::html::{Cell, facts, lines, link, table, tag, text, url};
 use super::page::{Failure, Page, Shown};
 use super::request::PageRequest;
+use super::runs::duration;
 use super::starts::{NotStarted, RESULTS, Started};
-use crate::plan::{Deploy, Plan};
+use super::wizard::{draft_of, mode_words, steps};
+use crate::campaign::estimate::Estimate;
+use crate::campaign::load_words;
+use crate::plan::{Deploy, Mode, Plan, Step, Workload};
+use crate::profile::Profile;
 
 /// Files that are listed.
 const FILES: usize = 500;
@@ -21,7 +26,7 @@ const DEPTH: usize = 3;
 const LOOK: u64 = 256 << 10;
 
 /// Evaluations of the folder, as paths in it.
-fn list(folder: &Path) -> Vec<String> {
+pub(super) fn list(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     walk(folder, Path::new(""), 0, &mut found);
     found.sort();
@@ -47,15 +52,18 @@ fn walk(folder: &Path, below: &Path, depth: usize, found: &mut Vec<String>) {
 
 /// Whether a file has the keys of an evaluation; what is wrong in it is said where it is shown.
 fn is_evaluation(file: &Path) -> bool {
+    has_key(file, "api:") && has_key(file, "workloads:")
+}
+
+/// Whether a line of a file begins with a key.
+pub(super) fn has_key(file: &Path, key: &str) -> bool {
     use std::io::Read;
     let mut head = Vec::new();
     let Ok(opened) = std::fs::File::open(file) else { return false };
     if opened.take(LOOK).read_to_end(&mut head).is_err() {
         return false;
     }
-    let head = String::from_utf8_lossy(&head);
-    let has = |key: &str| head.lines().any(|line| line.starts_with(key));
-    has("api:") && has("workloads:")
+    String::from_utf8_lossy(&head).lines().any(|line| line.starts_with(key))
 }
 
 /// The file of a path of the folder.
@@ -119,7 +127,9 @@ pub(super) fn page(app: &App, _: &PageRequest) -> Result<Shown, Failure> {
 pub(super) fn show(app: &App, request: &PageRequest) -> Result<Shown, Failure> {
     let shown = request.query.get("file");
     let file = file(app, shown)?;
-    let mut body = String::new();
+    let draft = draft_of(shown);
+    // The last step of a draft.
+    let mut body = draft.map_or(String::new(), |_| steps(2));
     match Plan::read(&file) {
         Ok(plan) => {
             body.push_str(&what(&plan));
@@ -131,12 +141,14 @@ pub(super) fn show(app: &App, request: &PageRequest) -> Result<Shown, Failure> {
                 request.secret(),
                 text(shown)
             );
-            if let Some(draft) = super::wizard::draft_of(shown) {
-                let _ = write!(
-                    body,
-                    "<p>{}</p>",
-                    link(&format!("/new/{}", url(draft)), "Change it, or download configuration files")
-                );
+            if let Some(draft) = draft {
+                let path = format!("/new/{}", url(draft));
+                let change = if plan.systems.iter().any(|system| system.service().is_some()) {
+                    link(&format!("{path}/services"), "Change it")
+                } else {
+                    link(&path, "Change it, or download configuration files")
+                };
+                let _ = write!(body, "<p>{change}</p>");
             }
             let _ = write!(body, "<details><summary>The file</summary>{}</details>", lines(&plan.text, "The file"));
         }
@@ -149,25 +161,100 @@ pub(super) fn show(app: &App, request: &PageRequest) -> Result<Shown, Failure> {
 
 fn what(plan: &Plan) -> String {
     let systems: Vec<&str> = plan.systems.iter().map(|system| system.name.as_str()).collect();
-    let workloads: Vec<String> =
-        plan.workloads.iter().map(|workload| format!("{} ({})", workload.name, workload.generator.name())).collect();
     let runs_on = match &plan.deploy {
         Deploy::Local => "this machine".to_owned(),
         Deploy::Ssh(ssh) => format!("{}, over ssh", ssh.host),
         Deploy::Hosts(hosts) => format!("{} machines, over ssh", hosts.len()),
         Deploy::Terraform(terraform) => format!("machines that {} makes", terraform.folder.display()),
     };
-    let backends = plan.backends.iter().map(|backend| backend.program.command.join(" "));
-    let services = plan.systems.iter().filter_map(|system| system.service()).map(|service| service.command.join(" "));
-    let programs: Vec<String> = backends.chain(services).collect();
-    facts([
+    let mut body = facts([
         ("Name", plan.name.clone()),
         ("Systems", systems.join(", ")),
-        ("Workloads", workloads.join(", ")),
         ("Rounds", plan.repeats.to_string()),
         ("Runs on", runs_on),
-        ("Programs that it starts besides", if programs.is_empty() { "none".to_owned() } else { programs.join("; ") }),
-    ])
+        ("Takes", takes(plan)),
+        ("As a first look", takes(&plan.clone().quick())),
+    ]);
+    let row = |workload: &Workload| {
+        let operations: Vec<&str> = workload.operations.iter().map(|planned| planned.operation.id.as_str()).collect();
+        vec![
+            Cell::Head(text(&workload.name)),
+            Cell::Text(text(&load(workload))),
+            Cell::Text(text(&operations.join(", "))),
+            Cell::Text(text(&workload.payload().unwrap_or_else(|| "—".to_owned()))),
+            Cell::Text(text(workload.generator.name())),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = plan.workloads.iter().map(row).collect();
+    let columns = ["workload", "load", "operations", "payload", "generator"];
+    body.push_str(&table("Workloads", &columns, &rows));
+    let programs = programs(plan);
+    if programs.is_empty() {
+        body.push_str("<p>The evaluation names no programs of its own.</p>");
+    } else {
+        let row = |(name, when, command): &(String, &str, String)| {
+            vec![
+                Cell::Head(text(name)),
+                Cell::Text((*when).to_owned()),
+                Cell::Text(format!("<code>{}</code>", text(command))),
+            ]
+        };
+        let rows: Vec<Vec<Cell>> = programs.iter().map(row).collect();
+        body.push_str(&table("Programs that the evaluation names", &["program", "when", "command"], &rows));
+    }
+    body
+}
+
+/// The load of a workload; one by name has too many phases for a table.
+fn load(workload: &Workload) -> String {
+    match workload.mode.and_then(Mode::named) {
+        Some(mode) => format!("{}: {}", mode.name(), mode_words(mode)),
+        None => load_words(&workload.load),
+    }
+}
+
+/// Programs that an evaluation names: each with its name, when it runs, and its command.
+fn programs(plan: &Plan) -> Vec<(String, &'static str, String)> {
+    let shown = |command: &[String]| crate::plan::redact(&command.join(" "), &plan.secrets);
+    let mut out: Vec<(String, &str, String)> = Vec::new();
+    for (command, _) in &plan.builds {
+        out.push(("build".to_owned(), "once", shown(command)));
+    }
+    let backends = plan.backends.iter().map(|backend| (&backend.program, "behind the systems"));
+    let own = plan.systems.iter().filter(|system| system.control_of.is_none());
+    let services = own.filter_map(|system| system.service()).map(|service| (service, "in each round"));
+    for (program, when) in backends.chain(services) {
+        if let Some((command, _)) = &program.build {
+            out.push((format!("build of {}", program.name), "once", shown(command)));
+        }
+        out.push((program.name.clone(), when, shown(&program.command)));
+    }
+    for reset in plan.backends.iter().filter_map(|backend| backend.reset.as_ref()) {
+        out.push(("reset".to_owned(), "before each system", shown(reset)));
+    }
+    for step in &plan.before_each {
+        if let Step::Run { command, .. } = step {
+            out.push(("step".to_owned(), "before each trial", shown(command)));
+        }
+    }
+    out
+}
+
+/// How long it takes, as far as that is planned.
+fn takes(plan: &Plan) -> String {
+    if matches!(plan.profile, Profile::Life(_)) {
+        return "as long as its scenarios".to_owned();
+    }
+    let estimate = Estimate::of(plan);
+    let load = duration(u64::try_from(estimate.load.as_millis()).unwrap_or(u64::MAX));
+    let timed = format!("{load} of load in {} trials", estimate.timed);
+    let open = format!("{} trials that last as long as their requests", estimate.open);
+    let under_load = match (estimate.timed, estimate.open) {
+        (_, 0) => timed,
+        (0, _) => open,
+        _ => format!("{timed}, {open}"),
+    };
+    format!("{under_load}, and {} starts of systems with what is built and checked before", estimate.starts)
 }
 
 pub(super) fn start(app: &App, request: &PageRequest) -> Result<Shown, Failure> {

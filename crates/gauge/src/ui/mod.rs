@@ -112,6 +112,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/started/{key}/stop", action(evaluations::stop))
         .route("/new", view(wizard::upload_page).merge(action(wizard::upload)))
         .route("/new/{draft}", view(wizard::choose_page).merge(action(wizard::choose)))
+        .route("/new/{draft}/services", view(wizard::services_page).merge(action(wizard::choose_services)))
         .route("/new/{draft}/{gateway}", view(configurations::of_draft))
         .route("/new/{draft}/{gateway}/{*path}", view(configurations::file_of_draft))
         .layer(axum::middleware::from_fn_with_state(Arc::clone(&app), access::require_visitor));

@@ -176,11 +176,10 @@ fn workload_table(workload: &str, groups: &[Group], judgement: &Judgement) -> St
     }
     let columns: Vec<&str> =
         ["system", "trials"].into_iter().chain(COLUMNS.iter().map(|(_, shown, _)| *shown)).collect();
-    table(
-        "Medians over the trials that are done, in the order of the ranking; ✓ marks the best median of a column",
-        &columns,
-        &rows,
-    )
+    let caption = format!(
+        "{workload}: medians over the trials that are done, in the order of the ranking; ✓ marks the best median of a column"
+    );
+    table(&caption, &columns, &rows)
 }
 
 /// Phase by phase, where a load has several.
@@ -195,7 +194,7 @@ fn phases(results: &Results, judgement: &Judgement, workload: &str) -> String {
     let rows: Vec<Vec<Cell>> = rows.into_iter().map(row).collect();
     format!(
         "<details open><summary>Phases</summary>{}</details>",
-        table("All valid rounds together; CPU: 100 % is one processor", &head, &rows)
+        table(&format!("{workload}: all valid rounds together; CPU: 100 % is one processor"), &head, &rows)
     )
 }
 
@@ -241,7 +240,7 @@ fn operations(workload: &str, judgement: &Judgement) -> String {
             out,
             "<details><summary>{}</summary>{}</details>",
             text(name),
-            table(&format!("{name}, the fastest first"), &columns, &cells)
+            table(&format!("{workload}, {name}: the fastest first"), &columns, &cells)
         );
     }
     out

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,6 +16,34 @@ const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice'];
 const WIDE = { width: 1280, height: 900 };
 const NARROW = { width: 360, height: 740 };
 
+// Two services that need nothing but this program.
+const SERVICES = `name: Demonstrations
+api: demo.openapi.yaml
+systems:
+  - name: plain
+    language: Rust
+    command: ["{gauge}", demo, --listen, "{address}:{http}"]
+    ports: &ports {http: "http://127.0.0.1:8090"}
+    ready: "http://{address}:{http}/healthz"
+  - name: cacheable
+    language: Rust
+    command: ["{gauge}", demo, --listen, "{address}:{http}", --cache-control, max-age=60]
+    ports: *ports
+    ready: "tcp://{address}:{http}"
+  - {name: third, command: [not-started, "{http}"], ports: *ports}
+before_each:
+  - {run: [echo, "{system}"]}
+  - {send: addItem}
+warmup: 500ms
+workloads:
+  - {name: write, operations: [{id: addItem, body: {event: default}}], load: {closed: {users: 4, duration: 3s}}}
+`;
+const OTHER_API = `openapi: 3.1.0
+info: {title: Other, version: "1"}
+servers: [{url: "http://127.0.0.1:8090"}]
+paths: {/other: {post: {operationId: other, requestBody: {content: {application/json: {schema: {type: object}}}}, responses: {}}}}
+`;
+
 let folder;
 let ui;
 let url;
@@ -25,9 +53,15 @@ let run;
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'gauge-ui-'));
   const store = join(folder, 'history.db');
+  const evaluations = join(folder, 'evaluations');
+  mkdirSync(evaluations);
+  copyFileSync(DESCRIPTION, join(evaluations, 'demo.openapi.yaml'));
+  writeFileSync(join(evaluations, 'services.yaml'), SERVICES);
+  writeFileSync(join(evaluations, 'other.openapi.yaml'), OTHER_API);
+  writeFileSync(join(evaluations, 'other.yaml'), SERVICES.replace('demo.openapi', 'other.openapi').replaceAll('addItem', 'other'));
   execFileSync(GAUGE, ['import', RUN, '--store', store]);
   [run] = execFileSync(GAUGE, ['list', '--store', store]).toString().match(/[0-9a-f]{12}/);
-  ui = spawn(GAUGE, ['ui', '--listen', '127.0.0.1:0', '--folder', join(folder, 'evaluations'), '--store', store], { stdio: ['ignore', 'pipe', 'inherit'] });
+  ui = spawn(GAUGE, ['ui', '--listen', '127.0.0.1:0', '--folder', evaluations, '--store', store], { stdio: ['ignore', 'pipe', 'inherit'] });
   url = await new Promise((resolve, reject) => {
     ui.stdout.on('data', (data) => resolve(data.toString().match(/http:\/\/[^/]+/)[0]));
     ui.on('exit', () => reject(new Error('gauge ui ended')));
@@ -94,6 +128,27 @@ async function prepare(page, name, { seconds = 2 } = {}) {
   await page.getByRole('button', { name: 'Start' }).waitFor();
 }
 
+/** From the description of an evaluation of services to the form with its systems. */
+async function describeServices(page, name) {
+  await page.goto(`${url}/new`);
+  await page.getByLabel('Name of the evaluation').fill(name);
+  await page.getByLabel('Or the description of an evaluation of services').selectOption('services.yaml');
+  await page.getByRole('button', { name: 'Upload' }).click();
+  await page.getByRole('heading', { level: 1, name }).waitFor();
+  await page.getByRole('group', { name: 'Systems' }).waitFor();
+}
+
+/** From there to the page of the evaluation that it became. */
+async function chooseServices(page, { load = 'own' } = {}) {
+  await page.getByRole('checkbox', { name: /^third/ }).uncheck();
+  await page.locator(`input[name=load][value=${load}]`).check();
+  await page.getByRole('checkbox', { name: /^default/ }).check();
+  await page.getByLabel('Another size, bytes').fill('2048');
+  await page.getByLabel('Rounds; a decision needs six or more').fill('1');
+  await page.getByRole('button', { name: 'Continue' }).click();
+  await page.getByRole('button', { name: 'Start' }).waitFor();
+}
+
 for (const scheme of ['light', 'dark']) {
   for (const viewport of [WIDE, NARROW]) {
     test(`every page is accessible and fits: ${scheme}, ${viewport.width} wide`, async (t) => {
@@ -114,6 +169,29 @@ for (const scheme of ['light', 'dark']) {
       found.push(...(await look(page, 'choose', { scheme, viewport })));
       await page.getByRole('link', { name: 'Configuration files of all gateways' }).click();
       found.push(...(await look(page, 'gateways', { scheme, viewport })));
+      assert.deepEqual(found, []);
+    });
+
+    test(`the pages that choose services are accessible and fit: ${scheme}, ${viewport.width} wide`, async (t) => {
+      const page = await open(t, { scheme, viewport, bypassCSP: true, expected: /status of 422/ });
+      const found = [];
+      await prepare(page, `Both ${scheme} ${viewport.width}`);
+      await page.getByRole('link', { name: 'Change it' }).click();
+      await page.getByRole('navigation', { name: 'What is compared' }).getByRole('link', { name: 'Services' }).click();
+      await page.getByRole('heading', { name: 'Evaluation that names the services' }).waitFor();
+      await page.getByText('Does not fit: the description has no operation').waitFor();
+      found.push(...(await look(page, 'services', { scheme, viewport })));
+      await page.getByRole('link', { name: 'services.yaml' }).click();
+      await page.getByRole('group', { name: 'Systems' }).waitFor();
+      found.push(...(await look(page, 'services-choose', { scheme, viewport })));
+      for (const box of await page.locator('input[name=system]').all()) await box.uncheck();
+      await page.getByRole('button', { name: 'Continue' }).click();
+      await page.getByRole('alert').getByText('Choose at least one system').waitFor();
+      found.push(...(await look(page, 'services-refused', { scheme, viewport })));
+      for (const name of [/^plain/, /^cacheable/]) await page.getByRole('checkbox', { name }).check();
+      await chooseServices(page, { load: 'saturation' });
+      await page.getByText(/84 min of load/).first().waitFor();
+      found.push(...(await look(page, 'services-confirm', { scheme, viewport })));
       assert.deepEqual(found, []);
     });
   }
@@ -167,6 +245,38 @@ test('a run is started and watched to its end', async (t) => {
   for (const name of ['Ranking', 'Validity', 'Environment', 'Reproduce']) await page.getByRole('heading', { name }).waitFor();
 });
 
+test('two services are started by the keyboard and watched to their end', async (t) => {
+  const page = await open(t, { bypassCSP: true });
+  await describeServices(page, 'Services');
+  const third = page.getByRole('checkbox', { name: /^third/ });
+  await third.focus();
+  await page.keyboard.press('Space');
+  assert.equal(await third.isChecked(), false);
+  await chooseServices(page);
+  await page.getByRole('button', { name: 'Start' }).focus();
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { level: 1, name: 'Services' }).waitFor();
+  await page.getByRole('img', { name: /^Rate: responses\/s/ }).waitFor({ timeout: 60_000 });
+  await page.getByText('cacheable').first().waitFor({ timeout: 60_000 });
+  const found = await look(page, 'services-live', { scheme: 'light', viewport: WIDE });
+  await page.getByRole('link', { name: 'Results of this run' }).click({ timeout: 120_000 });
+  await page.getByRole('heading', { level: 1, name: 'Services' }).waitFor();
+  for (const name of ['addItem default', 'addItem 2k']) await page.getByRole('heading', { level: 2, name }).waitFor();
+  const result = page.url();
+  for (const scheme of ['light', 'dark']) {
+    for (const viewport of [WIDE, NARROW]) {
+      const other = await open(t, { scheme, viewport, bypassCSP: true });
+      await other.goto(result);
+      found.push(...(await look(other, 'services-run', { scheme, viewport })));
+      const id = result.split('/').pop();
+      await other.goto(`${url}/compare?a=${id}&b=${id}`);
+      await other.getByRole('heading', { level: 2, name: /^Services of/ }).waitFor();
+      found.push(...(await look(other, 'services-compare', { scheme, viewport })));
+    }
+  }
+  assert.deepEqual(found, []);
+});
+
 test('the pages work without JavaScript', async (t) => {
   const page = await open(t, { javaScriptEnabled: false });
   for (const path of ['/', '/runs', `/runs/${run}`, '/trends', '/new']) {
@@ -174,6 +284,8 @@ test('the pages work without JavaScript', async (t) => {
     await page.getByRole('heading', { level: 1 }).waitFor();
   }
   await prepare(page, 'Plain');
+  await describeServices(page, 'Plain services');
+  await chooseServices(page, { load: 'smoke' });
 });
 
 test('the full report has no rights here', async (t) => {

@@ -2,13 +2,17 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use apidoc::{Api, Operation};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+use super::derived::{self, ServiceChoices};
+use super::source::Source;
+use crate::plan::Plan;
 
 /// Drafts are in this folder of the folder.
 pub(super) const FOLDER: &str = "drafts";
@@ -44,6 +48,8 @@ pub(crate) struct Choices {
     pub(super) user: String,
     pub(super) port: String,
     pub(super) address: String,
+    /// What was chosen of an evaluation of services, where that was done.
+    pub(super) services: Option<ServiceChoices>,
 }
 
 impl Default for Choices {
@@ -63,6 +69,7 @@ impl Default for Choices {
             user: String::new(),
             port: String::new(),
             address: String::new(),
+            services: None,
         }
     }
 }
@@ -76,6 +83,19 @@ pub(super) enum CreateError {
 impl From<io::Error> for CreateError {
     fn from(error: io::Error) -> Self {
         CreateError::System(error)
+    }
+}
+
+/// Why no evaluation was made of a source.
+pub(super) enum DeriveError {
+    /// Of what was chosen.
+    Choice(String),
+    System(io::Error),
+}
+
+impl From<io::Error> for DeriveError {
+    fn from(error: io::Error) -> Self {
+        DeriveError::System(error)
     }
 }
 
@@ -157,9 +177,33 @@ impl Draft {
 
     /// Keeps what was chosen.
     pub(super) fn write(&self, choices: &Choices, evaluation: &str) -> io::Result<()> {
-        let choices = Choices { name: self.name.clone(), ..choices.clone() };
+        let services = self.choices().services;
+        let choices = Choices { name: self.name.clone(), services, ..choices.clone() };
         fs::write(self.folder.join(CHOICES), serde_json::to_string(&choices)?)?;
         fs::write(self.folder.join(EVALUATION), evaluation)
+    }
+
+    /// Makes an evaluation of what was chosen of a source, and keeps both. One that is refused leaves what was there.
+    pub(super) fn derive(&self, source: &Source, services: &ServiceChoices) -> Result<(), DeriveError> {
+        source.fits(&self.api).map_err(|why| DeriveError::Choice(format!("It does not fit: {why}.")))?;
+        let description = self.folder.join(DESCRIPTION);
+        let evaluation = derived::evaluation(source, services, &self.name, &self.folder, &description);
+        let evaluation = evaluation.map_err(DeriveError::Choice)?;
+        // Variables of programs may be secrets: only this user may read the file.
+        let mut made = tempfile::Builder::new().prefix(".new-").suffix(".yaml").tempfile_in(&self.folder)?;
+        made.write_all(evaluation.as_bytes())?;
+        let plan = Plan::read(made.path()).map_err(|error| {
+            let text = error.to_string().replace(&*made.path().to_string_lossy(), EVALUATION);
+            DeriveError::Choice(crate::plan::redact(&text, &source.plan.secrets))
+        })?;
+        if !derived::starts_the_same(&source.plan, &plan) {
+            let why = format!("`{}` is written in a way that cannot be copied; start it as it is.", source.file);
+            return Err(DeriveError::Choice(why));
+        }
+        made.persist(self.folder.join(EVALUATION)).map_err(|error| error.error)?;
+        let choices = Choices { services: Some(services.clone()), ..self.choices() };
+        fs::write(self.folder.join(CHOICES), serde_json::to_string(&choices).map_err(io::Error::from)?)?;
+        Ok(())
     }
 
     /// The evaluation as YAML. Whatever the visitor wrote is in it as a JSON text, which is YAML too, and nothing of it is a command.

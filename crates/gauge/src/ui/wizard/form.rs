@@ -29,10 +29,11 @@ pub(super) fn read(form: &Fields) -> Choices {
         user: form.get("user").to_owned(),
         port: form.get("port").to_owned(),
         address: form.get("address").to_owned(),
+        services: None,
     }
 }
 
-fn check(kind: &str, name: &str, value: &str, checked: bool, label: &str) -> String {
+pub(super) fn check(kind: &str, name: &str, value: &str, checked: bool, label: &str) -> String {
     let mark = if checked { " checked" } else { "" };
     format!(
         "<label class=\"check\"><input type=\"{kind}\" name=\"{name}\" value=\"{}\"{mark}> <span>{label}</span></label>",
