@@ -12,7 +12,7 @@ use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
 use prost::Message as _;
 use testkit::ports::Port;
-use testkit::{Upstream, Weir, responder, wait};
+use testkit::{RawClient, Upstream, Weir, responder, wait};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -154,4 +154,67 @@ routes:
     }
     assert_eq!(random.pop().unwrap(), "edge-1");
     assert!(random[0].len() == 36 && random[0] != random[1], "{random:?}");
+}
+
+/// As in a container whose platform sets them for every program.
+#[test]
+fn variables_of_opentelemetry_name_the_collector() {
+    let collector = Upstream::builder().record_limit(8 << 20).start(responder::ok(""));
+    let yaml = |telemetry: &str| {
+        format!(
+            "listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+telemetry: {telemetry}
+routes:
+  - {{match: {{path: /hello}}, respond: {{status: 200}}}}
+"
+        )
+    };
+    let start = |telemetry: &str, headers: &str| {
+        Weir::builder(env!("CARGO_BIN_EXE_weir"))
+            .config(yaml(telemetry))
+            .env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("{}/base", collector.url()))
+            .env("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", format!("{}/own", collector.url()))
+            .env("OTEL_EXPORTER_OTLP_HEADERS", headers)
+            .env("OTEL_SERVICE_NAME", "edge")
+            .env("OTEL_TRACES_SAMPLER", "always_on")
+    };
+    let headers = "Authorization=Bearer%20canary";
+    // Nothing is switched on.
+    let weir = start("{}", headers).start();
+    assert_eq!(weir.get("/hello").status(), 200);
+    weir.stop(DEADLINE);
+    assert_eq!(collector.requests().len(), 0);
+
+    let weir = start("{traces: {every: 50ms}, metrics: {every: 50ms}}", headers).start();
+    assert_eq!(weir.get("/hello").status(), 200);
+    let call = |target: &str| {
+        wait::some(DEADLINE, target, || {
+            let mut calls = collector.requests().into_iter();
+            calls.find(|call| call.complete && call.head.target() == target)
+        })
+    };
+    let (traces, metrics) = (call("/base/v1/traces"), call("/own"));
+    for call in [&traces, &metrics] {
+        assert_eq!(call.head.field("authorization"), Some("Bearer canary"));
+    }
+    let traces = ExportTraceServiceRequest::decode(&*traces.body).unwrap();
+    let metrics = ExportMetricsServiceRequest::decode(&*metrics.body).unwrap();
+    for resource in [&traces.resource_spans[0].resource, &metrics.resource_metrics[0].resource] {
+        assert!(is_labelled(&resource.as_ref().unwrap().attributes, "service.name", "edge"));
+    }
+    // A reload reads the same variables, so nothing has changed.
+    let config = weir.admin_get("/config").text().to_owned();
+    assert!(config.contains("/base/v1/traces") && config.contains("service.name: edge"), "{config}");
+    assert!(config.contains("sample: 100%") && !config.contains("canary"), "{config}");
+    let mut admin = RawClient::connect(weir.admin_addr());
+    admin.request("POST", "/reload", &[("Host", &weir.admin_addr().to_string())], "");
+    let reloaded = admin.read_response();
+    assert_eq!(reloaded.status(), 200, "{}", reloaded.text());
+    assert!(!reloaded.text().contains("telemetry"), "{}", reloaded.text());
+
+    let refused = start("{traces: {}}", "Bearer canary").run();
+    assert_eq!(refused.code, Some(64), "{refused:?}");
+    assert!(refused.stderr.contains("OTEL_EXPORTER_OTLP_HEADERS: entry 1 has no `=`"), "{refused:?}");
+    assert!(!refused.stderr.contains("canary") && !refused.stdout.contains("canary"), "{refused:?}");
 }

@@ -3,7 +3,7 @@
 use super::File;
 use super::condition::Condition;
 use super::route::HeaderEdits;
-use super::shape::{Map, OrNone};
+use super::shape::{Map, OrNone, Spanned};
 use super::targets::Targets;
 use super::text::FieldValue;
 use super::upstream::{Affinity, Balance};
@@ -53,13 +53,11 @@ impl File {
                 *url = without_tokens(url);
             }
         }
-        if let OrNone::Some(traces) = &mut file.telemetry.traces {
-            traces.value.headers.0.iter_mut().for_each(|(_, value)| value.0 = BLANK.to_owned());
-            traces.value.endpoint.value = without_tokens(&traces.value.endpoint.value);
+        if let OrNone::Some(Spanned { value: traces, .. }) = &mut file.telemetry.traces {
+            blank_collector(&mut traces.endpoint, &mut traces.headers);
         }
-        if let OrNone::Some(metrics) = &mut file.telemetry.metrics {
-            metrics.value.headers.0.iter_mut().for_each(|(_, value)| value.0 = BLANK.to_owned());
-            metrics.value.endpoint.value = without_tokens(&metrics.value.endpoint.value);
+        if let OrNone::Some(Spanned { value: metrics, .. }) = &mut file.telemetry.metrics {
+            blank_collector(&mut metrics.endpoint, &mut metrics.headers);
         }
         for (_, upstream) in &mut file.upstreams.0 {
             if let Targets::Source(source) = &mut upstream.targets.value
@@ -100,6 +98,15 @@ pub fn shown<'v>(name: &str, value: &'v str) -> &'v str {
     let name = name.to_ascii_lowercase();
     let is_secret = SECRET_FIELDS.contains(&name.as_str()) || PARTS.iter().any(|part| name.contains(part));
     if is_secret { BLANK } else { value }
+}
+
+fn blank_collector(endpoint: &mut Option<Spanned<String>>, headers: &mut Option<Map<FieldValue>>) {
+    for (_, value) in headers.iter_mut().flat_map(|headers| &mut headers.0) {
+        value.0 = BLANK.to_owned();
+    }
+    if let Some(url) = endpoint {
+        url.value = without_tokens(&url.value);
+    }
 }
 
 fn blank(fields: &mut Map<FieldValue>) {

@@ -23,7 +23,7 @@ mod registry;
 mod route;
 mod server;
 pub(crate) mod targets;
-mod telemetry;
+pub(crate) mod telemetry;
 mod tls;
 mod upstream;
 mod windows;
