@@ -133,6 +133,7 @@ impl Resolver<'_> {
             },
             access_log: self.access_log(),
             telemetry: self.telemetry(),
+            redaction: self.redaction(),
             server: self.server(),
             redis: self.redis(),
             upstreams,

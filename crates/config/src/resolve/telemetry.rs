@@ -121,7 +121,8 @@ pub(crate) enum WrongUrl {
 pub(crate) fn collector_url(url: &str) -> Result<Uri, WrongUrl> {
     let wrong = || {
         let mut shown = Vec::new();
-        redact::url(&mut shown, url.as_bytes());
+        let without_query = url.split(['?', '#']).next().unwrap_or_default();
+        redact::BUILT_IN.url(&mut shown, without_query.as_bytes());
         WrongUrl::Form(String::from_utf8_lossy(&shown).into_owned())
     };
     let uri: Uri = url.parse().map_err(|_| wrong())?;

@@ -286,7 +286,8 @@ fn record_refusal(
     id: &[u8],
 ) {
     worker.metrics.not_served(error.reason);
-    worker.snapshot.borrow().unmatched.record(record);
+    let snapshot = worker.snapshot.borrow().clone();
+    snapshot.unmatched.record(record);
     let fault = error.reason.fault();
     let mut failures = worker.failures.borrow_mut();
     let is_noted = failures.wants(fault, clock::now_ns());
@@ -309,6 +310,7 @@ fn record_refusal(
         error: Some(error),
         tls: client.tls.as_deref().map(|tls| &tls.session),
         proxied: client.proxied.as_deref(),
+        redaction: &snapshot.config().redaction,
         ..Line::default()
     };
     if let Some(writer) = log.as_mut().filter(|_| is_logged) {

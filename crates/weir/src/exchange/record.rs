@@ -211,6 +211,7 @@ impl Exchange<'_> {
             tls: self.down.client.tls.as_deref().map(|tls| &tls.session),
             proxied: self.down.client.proxied.as_deref(),
             request_fields: Some((&request.fields, buf)),
+            redaction: &config.redaction,
         }
     }
 
@@ -247,6 +248,7 @@ impl Exchange<'_> {
                 request_id: &self.scratch.request_id,
                 consumer: self.identity.as_deref().and_then(|who| who.consumer.as_deref()).unwrap_or_default(),
                 cache: log.cache.unwrap_or_default(),
+                redaction: &config.redaction,
             },
         );
     }

@@ -10,10 +10,10 @@ use super::form::{Form, Json, Logfmt, Name, name};
 use super::template::Fields;
 use super::{combined, json};
 use crate::config::ClientAddress;
+use crate::config::redact::{self, Redaction};
 use crate::config::{FieldSet, LogFields, LogFormat, LoggedHeader};
 use crate::error::Error;
 use crate::observe::clock::Rfc3339;
-use crate::observe::redact;
 
 /// Bytes after which a field is cut; see [`LONGEST`].
 pub(super) const METHOD: usize = 32;
@@ -102,6 +102,8 @@ pub struct Line<'a> {
     pub proxied: Option<&'a Received>,
     /// All fields of the request, and what they are spans of, for those that the configuration adds.
     pub request_fields: Option<(&'a message::Fields, &'a [u8])>,
+    /// Parameters of queries whose values are blanked.
+    pub redaction: &'a Redaction,
 }
 
 /// A line in which nothing is known.
@@ -142,6 +144,7 @@ impl Default for Line<'_> {
             tls: None,
             proxied: None,
             request_fields: None,
+            redaction: &redact::BUILT_IN,
         }
     }
 }
@@ -214,9 +217,11 @@ impl Line<'_> {
         text::<F>(out, name!("method"), Some(self.method), METHOD);
         text::<F>(out, name!("host"), self.host, HOST);
         // The target of a request that cannot be parsed may be a URL with a user.
-        value::<F>(out, name!("path"), |out| shown_url(self.path, |shown| F::text(out, shown, PATH)));
+        value::<F>(out, name!("path"), |out| shown_url(self.redaction, self.path, |shown| F::text(out, shown, PATH)));
         if let Some(query) = self.query {
-            value::<F>(out, name!("query"), |out| shown_query(query, |shown| F::text(out, shown, PATH)));
+            value::<F>(out, name!("query"), |out| {
+                shown_query(self.redaction, query, |shown| F::text(out, shown, PATH))
+            });
         }
         count::<F>(out, name!("status"), u64::from(self.status));
         if let Some(status) = self.grpc_status {
@@ -244,7 +249,9 @@ impl Line<'_> {
         }
         text::<F>(out, name!("user_agent"), self.user_agent, FIELD);
         if let Some(referer) = self.referer {
-            value::<F>(out, name!("referer"), |out| shown_url(referer, |shown| F::text(out, shown, FIELD)));
+            value::<F>(out, name!("referer"), |out| {
+                shown_url(self.redaction, referer, |shown| F::text(out, shown, FIELD))
+            });
         }
         if self.fallback {
             flag::<F>(out, name!("fallback"), true);
@@ -291,7 +298,7 @@ impl Line<'_> {
                 if let Some(field) = found {
                     F::added_key(out.bytes, &header.field);
                     // It may be a URL, as that of `Referer` or of a proxy before this one.
-                    shown_url(field.value.of_buf(buf), |shown| F::text(out.bytes, shown, NAME));
+                    shown_url(self.redaction, field.value.of_buf(buf), |shown| F::text(out.bytes, shown, NAME));
                 }
             }
         }
@@ -374,10 +381,10 @@ fn count<F: Form>(out: &mut Out<'_>, name: &Name, count: u64) {
 }
 
 /// Hands on what may be shown of a query; takes memory only where something may not.
-pub(super) fn shown_query(query: &[u8], then: impl FnOnce(&[u8])) {
-    if redact::has_secrets(query) {
+pub(super) fn shown_query(redaction: &Redaction, query: &[u8], then: impl FnOnce(&[u8])) {
+    if redaction.has_secrets(query) {
         let mut shown = Vec::new();
-        redact::query(&mut shown, query);
+        redaction.query(&mut shown, query);
         then(&shown);
     } else {
         then(query);
@@ -385,10 +392,10 @@ pub(super) fn shown_query(query: &[u8], then: impl FnOnce(&[u8])) {
 }
 
 /// The same of a URL.
-pub(super) fn shown_url(url: &[u8], then: impl FnOnce(&[u8])) {
-    if redact::url_has_secrets(url) {
+pub(super) fn shown_url(redaction: &Redaction, url: &[u8], then: impl FnOnce(&[u8])) {
+    if redaction.url_has_secrets(url) {
         let mut shown = Vec::new();
-        redact::url(&mut shown, url);
+        redaction.url(&mut shown, url);
         then(&shown);
     } else {
         then(url);
