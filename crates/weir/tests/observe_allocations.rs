@@ -101,7 +101,15 @@ fn requests_allocate_nothing(format: LogFormat) {
                     upstream_ns: Some(n << 13),
                     request_id: b"0123456789abcdef",
                     user_agent: Some(b"test"),
-                    error: (status == 502).then(|| Reason::UpstreamReset.into()),
+                    // `why` is put together from these.
+                    error: match n % 8 {
+                        3 => Some(Reason::UpstreamReset.into()),
+                        7 => Some(Reason::RateLimited.into()),
+                        _ => None,
+                    },
+                    limit: (n % 8 == 7).then_some("few"),
+                    cache: (n % 4 == 2).then_some("hit"),
+                    fallback: n % 4 == 1,
                     consumer: Some("shop"),
                     attempts: 1,
                     ..Line::default()

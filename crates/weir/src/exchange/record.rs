@@ -2,12 +2,14 @@
 
 use std::ops::{Deref, DerefMut};
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use h1::{Known, Method};
 
 use super::{Exchange, Next, SendState, ai};
 use crate::client::downstream::Downstream;
+use crate::config::AuthId;
 use crate::error::{Error, Reason};
 use crate::observe::traces::Finished;
 use crate::observe::{Line, Record};
@@ -44,6 +46,12 @@ pub(super) struct Journal {
     pub(super) auth: Option<&'static str>,
     /// Why a credential does not hold.
     pub(super) auth_detail: Option<&'static str>,
+    /// The authenticator that was the last to decide.
+    pub(super) authenticator: Option<AuthId>,
+    /// The limit that refused the request.
+    pub(super) limit: Option<Arc<str>>,
+    /// What the gateway sent by itself, or in place of the upstream's response.
+    pub(super) own: Option<&'static str>,
 }
 
 /// An exchange with a client: it is recorded also where it is cut off, which is where its future is dropped.
@@ -202,6 +210,9 @@ impl Exchange<'_> {
             cache: log.cache,
             auth: log.auth,
             auth_detail: log.auth_detail,
+            authenticator: log.authenticator.and_then(|id| Some(&*config.auth.get(id.0)?.name)),
+            limit: log.limit.as_deref(),
+            own: log.own,
             would_refuse: would_refuse
                 .map(|limit| &*limit.spec.name)
                 .or_else(|| self.ai.as_ref()?.would_refuse.as_deref()),

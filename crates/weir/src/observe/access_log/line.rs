@@ -8,6 +8,7 @@ use proxy_protocol::Received;
 
 use super::form::{Form, Json, Logfmt, Name, name};
 use super::template::Fields;
+use super::why::Sentence;
 use super::{combined, json};
 use crate::config::ClientAddress;
 use crate::config::redact::{self, Redaction};
@@ -22,12 +23,14 @@ pub(super) const PATH: usize = 2048;
 pub(super) const FIELD: usize = 512;
 pub(super) const NAME: usize = 256;
 const ID: usize = 128;
+/// Of the sentence that says what decided.
+pub(super) const WHY: usize = 512;
 /// The longest list of violations: ten, with a pointer of 256 bytes each that may be escaped.
 pub(super) const VIOLATIONS: usize = 10 * (6 * 256 + 128);
 
 /// No line is longer: every byte of every field escaped as `\u00XX`, and 4 KiB for keys and numbers.
 pub(super) const LONGEST: usize =
-    6 * (METHOD + HOST + 2 * PATH + 3 * FIELD + (21 + LogFields::MOST_ADDED) * NAME + ID) + VIOLATIONS + 4096;
+    6 * (METHOD + HOST + 2 * PATH + 3 * FIELD + WHY + (21 + LogFields::MOST_ADDED) * NAME + ID) + VIOLATIONS + 4096;
 
 /// A finished request, as it is logged. Text may hold any bytes: it is escaped, and cut where it is too long.
 ///
@@ -88,6 +91,12 @@ pub struct Line<'a> {
     pub auth: Option<&'static str>,
     /// Why a credential does not hold; clients are not told.
     pub auth_detail: Option<&'static str>,
+    /// Authenticator whose verdict counted.
+    pub authenticator: Option<&'a str>,
+    /// Limit that refused the request.
+    pub limit: Option<&'a str>,
+    /// What the gateway sent by itself, or in place of the upstream's response, in a sentence for `why`.
+    pub own: Option<&'static str>,
     /// Limit with `enforce: false` that would have refused the request.
     pub would_refuse: Option<&'a str>,
     /// Its span; none when no traces are configured.
@@ -137,6 +146,9 @@ impl Default for Line<'_> {
             cache: None,
             auth: None,
             auth_detail: None,
+            authenticator: None,
+            limit: None,
+            own: None,
             would_refuse: None,
             trace: None,
             violations: b"",
@@ -290,6 +302,9 @@ impl Line<'_> {
             text::<F>(out, name!("reason"), Some(error.reason.label().as_bytes()), NAME);
             text::<F>(out, name!("fault"), Some(error.reason.fault().label().as_bytes()), NAME);
             text::<F>(out, name!("detail"), Some(error.detail.as_bytes()).filter(|d| !d.is_empty()), NAME);
+        }
+        if let Some(sentence) = Sentence::of(self) {
+            text::<F>(out, name!("why"), Some(sentence.text()), WHY);
         }
         if let Some((fields, buf)) = self.request_fields {
             for header in added {
