@@ -11,7 +11,7 @@ use super::problem::{Origin, Problem};
 use super::raw::shape::{Map, OrNone, Spanned};
 use super::raw::text::FieldValue;
 use super::raw::units::{Share, Time};
-use super::raw::{self, Telemetry};
+use super::raw::{self, CallCompression, Telemetry};
 use super::resolve::telemetry::{WrongUrl, collector_url};
 use super::yaml::Environment;
 
@@ -19,6 +19,7 @@ use super::yaml::Environment;
 pub(crate) const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 const TIMEOUT: &str = "OTEL_EXPORTER_OTLP_TIMEOUT";
+const COMPRESSION: &str = "OTEL_EXPORTER_OTLP_COMPRESSION";
 const PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
 const SERVICE_NAME: &str = "OTEL_SERVICE_NAME";
 const RESOURCE_ATTRIBUTES: &str = "OTEL_RESOURCE_ATTRIBUTES";
@@ -32,6 +33,7 @@ struct Signal {
     endpoint: &'static str,
     headers: &'static str,
     timeout: &'static str,
+    compression: &'static str,
     protocol: &'static str,
 }
 
@@ -40,6 +42,7 @@ const TRACES: Signal = Signal {
     endpoint: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     headers: "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
     timeout: "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
+    compression: "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION",
     protocol: "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
 };
 const METRICS: Signal = Signal {
@@ -47,6 +50,7 @@ const METRICS: Signal = Signal {
     endpoint: "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
     headers: "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
     timeout: "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT",
+    compression: "OTEL_EXPORTER_OTLP_METRICS_COMPRESSION",
     protocol: "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL",
 };
 
@@ -58,11 +62,17 @@ pub(super) fn fill(telemetry: &mut Telemetry, environment: Environment<'_>) -> V
     }
     variables.resource(&mut telemetry.resource);
     if let OrNone::Some(Spanned { value: traces, .. }) = &mut telemetry.traces {
-        variables.collector(&TRACES, &mut traces.endpoint, &mut traces.timeout, &mut traces.headers);
+        traces.endpoint = traces.endpoint.take().or_else(|| variables.endpoint(&TRACES));
+        traces.timeout.get_or_insert_with(|| variables.timeout(&TRACES));
+        traces.headers = traces.headers.take().or_else(|| variables.headers(&TRACES));
+        traces.compression.get_or_insert_with(|| variables.compression(&TRACES));
         traces.sample.get_or_insert_with(|| variables.sample().unwrap_or(raw::Traces::SAMPLE));
     }
     if let OrNone::Some(Spanned { value: metrics, .. }) = &mut telemetry.metrics {
-        variables.collector(&METRICS, &mut metrics.endpoint, &mut metrics.timeout, &mut metrics.headers);
+        metrics.endpoint = metrics.endpoint.take().or_else(|| variables.endpoint(&METRICS));
+        metrics.timeout.get_or_insert_with(|| variables.timeout(&METRICS));
+        metrics.headers = metrics.headers.take().or_else(|| variables.headers(&METRICS));
+        metrics.compression.get_or_insert_with(|| variables.compression(&METRICS));
     }
     variables.problems
 }
@@ -109,24 +119,6 @@ impl Variables<'_> {
         }
     }
 
-    fn collector(
-        &mut self,
-        signal: &Signal,
-        endpoint: &mut Option<Spanned<String>>,
-        timeout: &mut Option<Time>,
-        headers: &mut Option<Map<FieldValue>>,
-    ) {
-        if endpoint.is_none() {
-            *endpoint = self.endpoint(signal);
-        }
-        if timeout.is_none() {
-            *timeout = Some(self.timeout(signal).unwrap_or(raw::TIMEOUT));
-        }
-        if headers.is_none() {
-            *headers = self.headers(signal);
-        }
-    }
-
     /// The URL is there even if it is wrong, so that it does not count as missing too.
     fn endpoint(&mut self, signal: &Signal) -> Option<Spanned<String>> {
         let own = self.get(signal.endpoint);
@@ -153,14 +145,25 @@ impl Variables<'_> {
         Some(Spanned::new(value, url.origin))
     }
 
-    fn timeout(&mut self, signal: &Signal) -> Option<Time> {
-        let text = self.of_signal(signal.timeout, TIMEOUT)?;
-        let time = Time::from_str(&format!("{}ms", text.value)).ok();
-        if time.is_none() {
+    fn timeout(&mut self, signal: &Signal) -> Time {
+        let Some(text) = self.of_signal(signal.timeout, TIMEOUT) else { return raw::TIMEOUT };
+        Time::from_str(&format!("{}ms", text.value)).unwrap_or_else(|_| {
             let message = format!("expected a number of milliseconds above 0, such as `10000`, found `{}`", text.value);
             self.problem(text.origin, message);
+            raw::TIMEOUT
+        })
+    }
+
+    fn compression(&mut self, signal: &Signal) -> CallCompression {
+        let Some(text) = self.of_signal(signal.compression, COMPRESSION) else { return CallCompression::None };
+        match &*text.value {
+            "gzip" => CallCompression::Gzip,
+            "none" => CallCompression::None,
+            other => {
+                self.problem(text.origin, format!("expected `gzip` or `none`, found `{other}`"));
+                CallCompression::None
+            }
         }
-        time
     }
 
     fn headers(&mut self, signal: &Signal) -> Option<Map<FieldValue>> {

@@ -1,5 +1,6 @@
 //! Metrics over OTLP end to end: a real gateway, and a collector that reads them with the published messages.
 
+use std::io::Read as _;
 use std::time::Duration;
 
 use opentelemetry_proto::tonic::collector::metrics::v1::{
@@ -35,7 +36,14 @@ fn calls(collector: &Upstream) -> Vec<ExportMetricsServiceRequest> {
         assert_eq!((call.head.method(), call.head.target()), ("POST", "/v1/metrics"));
         assert_eq!(call.head.field("content-type"), Some("application/x-protobuf"));
         assert_eq!(call.head.field("x-team"), Some("edge"));
-        ExportMetricsServiceRequest::decode(&*call.body).expect("an OTLP message")
+        let mut message = call.body.to_vec();
+        if let Some(coding) = call.head.field("content-encoding") {
+            assert_eq!(coding, "gzip");
+            message.clear();
+            flate2::read::GzDecoder::new(&*call.body).read_to_end(&mut message).expect("gzip");
+            assert!(message.len() > call.body.len());
+        }
+        ExportMetricsServiceRequest::decode(&*message).expect("an OTLP message")
     });
     calls.collect()
 }
@@ -86,11 +94,13 @@ fn a_collector_gets_what_metrics_say() {
 #[test]
 fn metrics_are_sent_once_more_when_the_process_ends() {
     let collector = Upstream::builder().record_limit(8 << 20).start(responder::ok(""));
-    let weir = gateway(&format!("{}/v1/metrics", collector.url()), "1h", ", headers: {X-Team: edge}");
+    let more = ", headers: {X-Team: edge}, compression: gzip";
+    let weir = gateway(&format!("{}/v1/metrics", collector.url()), "1h", more);
     assert_eq!(weir.get("/hello").status(), 200);
     weir.stop(DEADLINE);
     let counts: Vec<_> = calls(&collector).iter().filter_map(hellos).map(|(count, _)| count).collect();
     assert_eq!(counts, [1]);
+    assert_eq!(collector.requests()[0].head.field("content-encoding"), Some("gzip"));
 }
 
 #[test]

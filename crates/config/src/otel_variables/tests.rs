@@ -86,6 +86,16 @@ fn headers_and_attributes_are_decoded() {
 }
 
 #[test]
+fn compression_is_that_of_the_signal_or_of_all() {
+    let variables = [(ENDPOINT, "http://c:4318"), (COMPRESSION, "gzip"), (METRICS.compression, "none")];
+    let telemetry = good(BOTH, &variables);
+    assert!(telemetry.traces.unwrap().collector.is_compressed);
+    assert!(!telemetry.metrics.unwrap().collector.is_compressed);
+    let file = "telemetry: {traces: {compression: none}}";
+    assert!(!good(file, &variables).traces.unwrap().collector.is_compressed, "the file holds");
+}
+
+#[test]
 fn samplers_are_shares() {
     for (sampler, argument, share) in [
         ("always_on", "", 1.0),
@@ -125,6 +135,8 @@ fn what_cannot_be_understood_is_refused_by_name_and_no_credential_is_shown() {
         (TIMEOUT, "0", "found `0`"),
         (METRICS.timeout, "-1", "found `-1`"),
         (TRACES.timeout, "99999999999999999999", "found `99999999999999999999`"),
+        (COMPRESSION, "zstd", "expected `gzip` or `none`, found `zstd`"),
+        (TRACES.compression, "GZIP", "found `GZIP`"),
         (RESOURCE_ATTRIBUTES, "team=a,s3cr3t", "entry 2 has no `=`"),
         (SAMPLER, "jaeger_remote", "the sampler `jaeger_remote` is not known; there are always_on"),
         (SAMPLER_ARG, "1.1", "expected a ratio from 0 to 1, such as `0.1`, found `1.1`"),

@@ -27,7 +27,7 @@ pub struct Telemetry {
 #[serde(deny_unknown_fields, expecting = "a mapping, or `none`")]
 pub struct PushedMetrics {
     /// URL that metrics are sent to, such as `http://127.0.0.1:4318/v1/metrics`. A key that is left out is filled by the variables of OpenTelemetry,
-    /// as are `timeout` and `headers`.
+    /// as are `timeout`, `headers` and `compression`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<Spanned<String>>,
     /// Time between two calls.
@@ -40,6 +40,10 @@ pub struct PushedMetrics {
     /// Fields of each call, such as `Authorization`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<Map<FieldValue>>,
+    /// Whether calls are compressed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "none"))]
+    pub compression: Option<CallCompression>,
 }
 
 /// Traces of requests, over OTLP (HTTP, Protocol Buffers).
@@ -47,7 +51,7 @@ pub struct PushedMetrics {
 #[serde(deny_unknown_fields, expecting = "a mapping, or `none`")]
 pub struct Traces {
     /// URL that spans are sent to, such as `http://127.0.0.1:4318/v1/traces`. A key that is left out is filled by the variables of OpenTelemetry, as
-    /// are `sample`, `timeout` and `headers`.
+    /// are `sample`, `timeout`, `headers` and `compression`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<Spanned<String>>,
     /// Share of traces that are recorded.
@@ -74,6 +78,21 @@ pub struct Traces {
     /// Fields of each call, such as `Authorization`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<Map<FieldValue>>,
+    /// Whether calls are compressed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "none"))]
+    pub compression: Option<CallCompression>,
+}
+
+/// Whether calls of a collector are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CallCompression {
+    /// They are sent as they are.
+    #[default]
+    None,
+    /// Gzip: fewer bytes for more CPU time.
+    Gzip,
 }
 
 /// What the `traceparent` of a request means.

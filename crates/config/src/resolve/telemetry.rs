@@ -6,10 +6,10 @@ use http::header::{HeaderName, HeaderValue};
 use super::Resolver;
 use crate::otel_variables::ENDPOINT;
 use crate::problem::Origin;
-use crate::raw::TraceParent;
 use crate::raw::shape::{Map, Spanned};
 use crate::raw::text::FieldValue;
 use crate::raw::units::Time;
+use crate::raw::{CallCompression, TraceParent};
 use crate::{Collector, PushedMetrics, Telemetry, Traces, raw, redact};
 
 /// Spans that may wait: each takes about half a KiB.
@@ -33,7 +33,8 @@ impl Resolver<'_> {
         if raw.every.0.is_zero() {
             self.problem(raw.origin, "`every` is longer than 0");
         }
-        let collector = self.collector(raw.origin, &raw.endpoint, raw.timeout, &raw.headers, "metrics");
+        let collector =
+            self.collector(raw.origin, &raw.endpoint, (raw.timeout, raw.compression), &raw.headers, "metrics");
         PushedMetrics { collector, every: raw.every.0 }
     }
 
@@ -41,7 +42,7 @@ impl Resolver<'_> {
         &mut self,
         origin: Origin,
         endpoint: &Option<Spanned<String>>,
-        timeout: Option<Time>,
+        (timeout, compression): (Option<Time>, Option<CallCompression>),
         headers: &Option<Map<FieldValue>>,
         signal: &str,
     ) -> Collector {
@@ -67,11 +68,13 @@ impl Resolver<'_> {
             endpoint: endpoint.as_ref().map(|url| url.value.clone()).unwrap_or_default(),
             timeout: timeout.unwrap_or(raw::TIMEOUT).0,
             headers: headers.into_iter().map(|(name, value)| (name.value.clone(), value.0.clone())).collect(),
+            is_compressed: compression == Some(CallCompression::Gzip),
         }
     }
 
     fn traces(&mut self, raw: &Spanned<raw::Traces>) -> Traces {
-        let collector = self.collector(raw.origin, &raw.endpoint, raw.timeout, &raw.headers, "traces");
+        let collector =
+            self.collector(raw.origin, &raw.endpoint, (raw.timeout, raw.compression), &raw.headers, "traces");
         for (number, name) in [(&raw.queue, "queue"), (&raw.batch, "batch")] {
             if !QUEUE.contains(&number.value) {
                 let message = format!("`{name}` is from {} to {}", QUEUE.start(), QUEUE.end());

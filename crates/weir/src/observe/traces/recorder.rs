@@ -342,6 +342,7 @@ mod tests {
                     endpoint: "http://127.0.0.1:9/".to_owned(),
                     timeout: Duration::from_secs(1),
                     headers: Vec::new(),
+                    is_compressed: false,
                 },
                 share: 1.0,
                 respects_parent: true,
