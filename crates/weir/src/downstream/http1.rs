@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::http2::PREFACE;
-use h1::{HeadScanner, ParseError};
+use h1::{HeadScanner, Method, ParseError};
 use tls::Alpn;
 
 use super::http2;
@@ -21,7 +21,7 @@ use crate::http::response::{self, Framing, Members};
 use crate::io::buffer::Buffer;
 use crate::io::life::Life;
 use crate::io::stream::{Outgoing, Stream};
-use crate::observe::{Line, Record};
+use crate::observe::{Line, Record, ServerSeries};
 use crate::pipeline;
 use crate::runtime::clock;
 use crate::worker::{Scratch, Worker};
@@ -288,6 +288,17 @@ fn record_refusal(
     worker.metrics.not_served(error.reason);
     let snapshot = worker.snapshot.borrow().clone();
     snapshot.unmatched.record(record);
+    if let Some(durations) = &worker.durations {
+        let series = ServerSeries {
+            method: Method::of(method),
+            route: None,
+            status: record.status,
+            error: Some(error.reason.label()),
+            version: protocol.trim_start_matches("HTTP/"),
+            scheme: client.scheme(),
+        };
+        durations.server(series, record.total_ns);
+    }
     let fault = error.reason.fault();
     let mut failures = worker.failures.borrow_mut();
     let is_noted = failures.wants(fault, clock::now_ns());
