@@ -112,7 +112,7 @@ pub fn load_environment(environment: Environment<'_>) -> Result<Loaded, Problems
     loaded().map_err(Problems::in_environment)
 }
 
-/// Fills what the file leaves to variables of OpenTelemetry, and finds out what it means.
+/// Fills what the file leaves to variables of OpenTelemetry, and determines what it means.
 fn finish(
     mut file: raw::File,
     mode: Mode,

@@ -291,7 +291,8 @@ mod tests {
         let counted: u64 = totals.iter().map(|(_, total)| total.count()).sum();
         assert_eq!(counted, 2 * (MOST as u64 + 100), "nothing is lost");
         let others = totals.iter().find(|(series, _)| series.is_none()).expect("a series for the rest");
-        assert_eq!(others.1.count(), 200);
+        // A worker that knows as many series as there may be looks no further.
+        assert!(others.1.count() >= 200, "{}", others.1.count());
         let known = workers[0].server.by_series.borrow().len();
         assert!(known <= MOST, "{known}");
     }
