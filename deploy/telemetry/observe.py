@@ -8,6 +8,7 @@ Then the collector is killed and started again.
 import http.client
 import http.server
 import json
+import os
 import re
 import subprocess
 import sys
@@ -183,7 +184,7 @@ workers: 1
 telemetry:
   resource: {{deployment.environment.name: test}}
   traces: {{endpoint: "http://127.0.0.1:{collector}/v1/traces", sample: 100%, every: 50ms, queue: {QUEUE}, batch: 10, timeout: 2s}}
-  metrics: {{endpoint: "http://127.0.0.1:{collector}/v1/metrics", every: 200ms}}
+  metrics: {{every: 200ms}}
 upstreams:
   app: {{targets: ["http://127.0.0.1:{backend}"], retry: {{on: [connect, 503], extra_attempts: 1, budget: 100%}}, eject: none}}
   dead: {{targets: ["http://127.0.0.1:{dead}"], retry: {{extra_attempts: 0}}, eject: none}}
@@ -204,10 +205,11 @@ routes:
 class Gateway:
     """Weir, its listeners and its counters."""
 
-    def __init__(self, program, folder):
+    def __init__(self, program, folder, variables):
         self.out = folder / "weir.out"
         with self.out.open("w") as out:
-            self.process = subprocess.Popen([program, "--config", "weir.yaml"], cwd=folder, stdout=out, stderr=out)
+            command = [program, "--config", "weir.yaml"]
+            self.process = subprocess.Popen(command, cwd=folder, stdout=out, stderr=out, env={**os.environ, **variables})
 
         def said(pattern):
             text = self.out.read_text()
@@ -391,6 +393,42 @@ def check_span(checks, name, span, expected):
         checks.equal(f"{name}: error.type", found.get("error.type"), None)
 
 
+# What OpenTelemetry's conventions advise, in seconds.
+ADVISED = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10]
+
+
+def check_durations(checks, metrics):
+    """One series for each kind of request and attempt, with the attributes of the conventions."""
+
+    def counts(name, *keys):
+        points = metrics.get(name, {}).get("histogram", {}).get("dataPoints", [])
+        found = [(*(attributes(point).get(key) for key in keys), int(point["count"])) for point in points]
+        return sorted(found, key=str)
+
+    server = counts("http.server.request.duration", "http.route", "http.response.status_code", "error.type")
+    expected = [
+        ("/items/{id}", "200", None, 1),
+        ("/flaky", "200", None, 1),
+        (None, "404", "not_found", 1),
+        ("/status/*", "404", None, 1),
+        ("/cut", "200", "body_truncated", 1),
+        ("/dead", "502", "connect_failed", 1),
+        ("/empty", "503", "unavailable", 1),
+        ("/v1/*", "200", None, 1),
+    ]
+    checks.equal("http.server.request.duration", server, sorted(expected, key=str))
+    keys = "http.request.method", "http.response.status_code", "error.type", "network.protocol.version"
+    expected = [
+        ("GET", "200", None, "1.1", 2),
+        ("GET", "503", "503", "1.1", 1),
+        ("GET", "404", "404", "1.1", 1),
+        ("GET", "200", "body_truncated", "1.1", 1),
+        ("GET", None, "connect_failed", None, 1),
+        ("POST", "200", None, "1.1", 1),
+    ]
+    checks.equal("http.client.request.duration", counts("http.client.request.duration", *keys), sorted(expected, key=str))
+
+
 def check_metrics(checks, gateway, collector, spans):
     def of_route(name, route):
         metric = collector.metrics()[0].get(name, {})
@@ -404,7 +442,14 @@ def check_metrics(checks, gateway, collector, spans):
     checks.equal("service.name of metrics", resource.get("service.name"), "weir")
     checks.equal("environment of metrics", resource.get("deployment.environment.name"), "test")
     families = dict(re.findall(r"^# TYPE (\S+) (\S+)$", gateway.exposition(), re.MULTILINE))
-    checks.equal("names that /metrics does not have", sorted(set(metrics) - set(families)), [])
+    conventions = ["http.client.request.duration", "http.server.request.duration"]
+    checks.equal("names that /metrics does not have", sorted(set(metrics) - set(families)), conventions)
+    for name in conventions:
+        families[name] = "histogram"
+        points = metrics.get(name, {}).get("histogram", {}).get("dataPoints", [])
+        checks.equal(f"{name}: unit", metrics.get(name, {}).get("unit"), "s")
+        checks.holds(f"{name}: bounds", points and all(point["explicitBounds"] == ADVISED for point in points), points)
+    check_durations(checks, metrics)
     checks.holds("most families of /metrics", len(metrics) >= 0.5 * len(families), f"{len(metrics)} of {len(families)}")
     kinds = {"counter": "sum", "histogram": "histogram", "gauge": "gauge"}
     for name, metric in metrics.items():
@@ -498,7 +543,10 @@ def main():
         collector.start()
         (folder / "targets.yaml").write_text("[]\n")
         (folder / "weir.yaml").write_text(configuration(backend.server_port, dead, collector.port))
-        gateway = Gateway(weir, folder)
+        # The file leaves these keys out.
+        base = f"http://127.0.0.1:{collector.port}"
+        variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": base, "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip"}
+        gateway = Gateway(weir, folder, variables)
         requests(checks, gateway)
         expected = sum(1 + len(clients) for _, clients in ROWS.values())
         spans = wait_for("the spans", lambda: found if len(found := collector.spans()) >= expected else None)

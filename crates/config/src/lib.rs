@@ -14,6 +14,7 @@ mod env;
 mod forged;
 mod load;
 mod model;
+mod otel_variables;
 pub mod problem;
 pub mod raw;
 pub mod redact;

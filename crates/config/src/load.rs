@@ -5,9 +5,9 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::problem::Problems;
+use super::problem::{Problem, Problems};
 use super::yaml::{self, Environment};
-use super::{Config, Mode, env, raw, resolve};
+use super::{Config, Mode, env, otel_variables, raw, resolve};
 
 /// A configuration in both of its forms.
 #[derive(Debug, Clone)]
@@ -71,8 +71,7 @@ pub fn load_text(source: &str, text: &str, environment: Environment<'_>) -> Resu
     let folder = Path::new(source).parent().unwrap_or(Path::new(""));
     let loaded = || {
         let file: raw::File = yaml::parse(text, environment)?;
-        let config = resolve::resolve(&file, Mode::File, folder, &|path| std::fs::read(path), environment)?;
-        Ok(Loaded { file, config })
+        finish(file, Mode::File, folder, &|path| std::fs::read(path), environment)
     };
     loaded().map_err(|problems| Problems::in_file(source, text, problems))
 }
@@ -93,10 +92,7 @@ pub fn load_managed(
         Some(bytes) => Ok(bytes.clone()),
         None => std::fs::read(path),
     };
-    let load = |file: raw::File| {
-        let config = resolve::resolve(&file, Mode::Managed, Path::new(""), &read, environment)?;
-        Ok(Loaded { file, config })
-    };
+    let load = |file: raw::File| finish(file, Mode::Managed, Path::new(""), &read, environment);
     if let Some(Ok(loaded)) = yaml::parse_with(settings, environment, made).map(load) {
         return Ok(loaded);
     }
@@ -111,11 +107,28 @@ pub fn load_managed(
 pub fn load_environment(environment: Environment<'_>) -> Result<Loaded, Problems> {
     let loaded = || {
         let file = env::file(environment)?;
-        let config =
-            resolve::resolve(&file, Mode::Environment, Path::new(""), &|path| std::fs::read(path), environment)?;
-        Ok(Loaded { file, config })
+        finish(file, Mode::Environment, Path::new(""), &|path| std::fs::read(path), environment)
     };
     loaded().map_err(Problems::in_environment)
+}
+
+/// Fills what the file leaves to variables of OpenTelemetry, and determines what it means.
+fn finish(
+    mut file: raw::File,
+    mode: Mode,
+    folder: &Path,
+    read: resolve::ReadFile<'_>,
+    environment: Environment<'_>,
+) -> Result<Loaded, Vec<Problem>> {
+    let mut problems = otel_variables::fill(&mut file.telemetry, environment);
+    match resolve::resolve(&file, mode, folder, read, environment) {
+        Ok(config) if problems.is_empty() => Ok(Loaded { file, config }),
+        Ok(_) => Err(problems),
+        Err(more) => {
+            problems.extend(more);
+            Err(problems)
+        }
+    }
 }
 
 #[cfg(test)]

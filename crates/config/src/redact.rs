@@ -82,20 +82,105 @@ const OF_LENGTH: [u64; 32] = {
 /// Stands for a value; its length is not kept.
 const BLANK: &[u8] = b"[redacted]";
 
-/// Whether a pair of a query, `name=value`, or its name alone, says that it carries a credential.
-pub fn is_secret(pair: &[u8]) -> bool {
-    let name = pair.split(|&byte| byte == b'=').next().unwrap_or_default();
-    if name.iter().any(|byte| matches!(byte, b'%' | b'+')) {
-        return NAMES.iter().any(|secret| decoded(name).eq(secret.bytes()));
+/// Names whose values are not shown: those above, and those that a configuration adds.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Redaction {
+    /// In lower case.
+    own: Vec<Box<str>>,
+}
+
+/// The names above alone.
+pub static BUILT_IN: Redaction = Redaction { own: Vec::new() };
+
+impl Redaction {
+    /// How many names a configuration may add: each is compared with every parameter.
+    pub const MOST: usize = 64;
+    /// The longest of them.
+    pub const LONGEST: usize = 64;
+
+    /// With names of a configuration, in any case.
+    pub fn new<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
+        Redaction { own: names.into_iter().map(|name| name.to_ascii_lowercase().into()).collect() }
     }
-    let mut left = OF_LENGTH.get(name.len()).copied().unwrap_or(0);
-    while left != 0 {
-        if name.eq_ignore_ascii_case(NAMES[left.trailing_zeros() as usize].as_bytes()) {
-            return true;
+
+    /// Names that the configuration adds, in lower case.
+    pub fn own(&self) -> impl Iterator<Item = &str> {
+        self.own.iter().map(|name| &**name)
+    }
+
+    /// Whether the configuration adds this name.
+    pub fn adds(&self, name: &str) -> bool {
+        self.own().any(|own| own.eq_ignore_ascii_case(name))
+    }
+
+    /// Whether a pair of a query, `name=value`, or its name alone, says that it carries a credential.
+    pub fn is_secret(&self, pair: &[u8]) -> bool {
+        let name = pair.split(|&byte| byte == b'=').next().unwrap_or_default();
+        if name.iter().any(|byte| matches!(byte, b'%' | b'+')) {
+            return NAMES.into_iter().chain(self.own()).any(|secret| decoded(name).eq(secret.bytes()));
         }
-        left &= left - 1;
+        let mut left = OF_LENGTH.get(name.len()).copied().unwrap_or(0);
+        while left != 0 {
+            if name.eq_ignore_ascii_case(NAMES[left.trailing_zeros() as usize].as_bytes()) {
+                return true;
+            }
+            left &= left - 1;
+        }
+        self.own().any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
     }
-    false
+
+    /// Where the value of a pair begins that must not be shown. In `Referer` a query may end with a fragment, which has pairs too.
+    fn secret_value(&self, pair: &[u8]) -> Option<usize> {
+        let mut from = 0;
+        loop {
+            let rest = &pair[from..];
+            let equals = rest.iter().position(|&byte| byte == b'=')?;
+            if self.is_secret(rest) {
+                return Some(from + equals + 1);
+            }
+            from += rest.iter().position(|&byte| byte == b'#')? + 1;
+        }
+    }
+
+    /// Whether a query has anything that must not be shown.
+    pub fn has_secrets(&self, query: &[u8]) -> bool {
+        query.split(|&byte| byte == b'&').any(|pair| self.secret_value(pair).is_some())
+    }
+
+    /// Appends a query without what must not be shown.
+    pub fn query(&self, out: &mut Vec<u8>, query: &[u8]) {
+        for (position, pair) in query.split(|&byte| byte == b'&').enumerate() {
+            if position > 0 {
+                out.push(b'&');
+            }
+            match self.secret_value(pair) {
+                Some(value) => {
+                    out.extend_from_slice(&pair[..value]);
+                    out.extend_from_slice(BLANK);
+                }
+                None => out.extend_from_slice(pair),
+            }
+        }
+    }
+
+    /// Whether a URL has anything that must not be shown.
+    pub fn url_has_secrets(&self, url: &[u8]) -> bool {
+        user_information(url).is_some() || self.has_secrets(after_path(url).1)
+    }
+
+    /// Appends a URL without what must not be shown.
+    pub fn url(&self, out: &mut Vec<u8>, url: &[u8]) {
+        let (before, pairs) = after_path(url);
+        match user_information(before) {
+            Some(user) => {
+                out.extend_from_slice(&before[..user.start]);
+                out.extend_from_slice(BLANK);
+                out.extend_from_slice(&before[user.end..]);
+            }
+            None => out.extend_from_slice(before),
+        }
+        self.query(out, pairs);
+    }
 }
 
 /// A name as servers read it, in lower case. What is no escape stands for itself.
@@ -120,40 +205,6 @@ fn decoded(name: &[u8]) -> impl Iterator<Item = u8> {
     })
 }
 
-/// Where the value of a pair begins that must not be shown. In `Referer` a query may end with a fragment, which has pairs too.
-fn secret_value(pair: &[u8]) -> Option<usize> {
-    let mut from = 0;
-    loop {
-        let rest = &pair[from..];
-        let equals = rest.iter().position(|&byte| byte == b'=')?;
-        if is_secret(rest) {
-            return Some(from + equals + 1);
-        }
-        from += rest.iter().position(|&byte| byte == b'#')? + 1;
-    }
-}
-
-/// Whether a query has anything that must not be shown.
-pub fn has_secrets(query: &[u8]) -> bool {
-    query.split(|&byte| byte == b'&').any(|pair| secret_value(pair).is_some())
-}
-
-/// Appends a query without what must not be shown.
-pub fn query(out: &mut Vec<u8>, query: &[u8]) {
-    for (position, pair) in query.split(|&byte| byte == b'&').enumerate() {
-        if position > 0 {
-            out.push(b'&');
-        }
-        match secret_value(pair) {
-            Some(value) => {
-                out.extend_from_slice(&pair[..value]);
-                out.extend_from_slice(BLANK);
-            }
-            None => out.extend_from_slice(pair),
-        }
-    }
-}
-
 /// Where the user information of a URL is: before the last `@` of its authority.
 fn user_information(url: &[u8]) -> Option<Range<usize>> {
     let scheme =
@@ -165,25 +216,6 @@ fn user_information(url: &[u8]) -> Option<Range<usize>> {
     };
     let authority = url[start..].split(|byte| matches!(byte, b'/' | b'?' | b'#')).next()?;
     Some(start..start + authority.iter().rposition(|&byte| byte == b'@')?)
-}
-
-/// Whether a URL has anything that must not be shown.
-pub fn url_has_secrets(url: &[u8]) -> bool {
-    user_information(url).is_some() || has_secrets(after_path(url).1)
-}
-
-/// Appends a URL without what must not be shown.
-pub fn url(out: &mut Vec<u8>, url: &[u8]) {
-    let (before, pairs) = after_path(url);
-    match user_information(before) {
-        Some(user) => {
-            out.extend_from_slice(&before[..user.start]);
-            out.extend_from_slice(BLANK);
-            out.extend_from_slice(&before[user.end..]);
-        }
-        None => out.extend_from_slice(before),
-    }
-    query(out, pairs);
 }
 
 /// A URL up to its query or fragment, and the rest.
@@ -198,7 +230,7 @@ mod tests {
 
     fn shown(text: &str) -> String {
         let mut out = Vec::new();
-        query(&mut out, text.as_bytes());
+        BUILT_IN.query(&mut out, text.as_bytes());
         String::from_utf8(out).unwrap()
     }
 
@@ -208,9 +240,9 @@ mod tests {
         assert_eq!(shown("X-Amz-Signature=00&monkey=1"), "X-Amz-Signature=[redacted]&monkey=1");
         for clean in ["", "&", "=", "a=b&&c=", "tokens=1"] {
             assert_eq!(shown(clean), clean);
-            assert!(!has_secrets(clean.as_bytes()));
+            assert!(!BUILT_IN.has_secrets(clean.as_bytes()));
         }
-        assert!(has_secrets(b"a&code=1"));
+        assert!(BUILT_IN.has_secrets(b"a&code=1"));
     }
 
     /// Servers decode names before they compare them.
@@ -230,12 +262,30 @@ mod tests {
     }
 
     #[test]
+    fn a_configuration_adds_names() {
+        let own = Redaction::new(["Coupon", "user[pin]"]);
+        let mut out = Vec::new();
+        own.query(
+            &mut out,
+            b"coupon=1&COUPON=2&co%75pon=3&user[pin]=4&user%5Bpin%5D=5&pin=6&coupons=7&token=8#coupon=9",
+        );
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "coupon=[redacted]&COUPON=[redacted]&co%75pon=[redacted]&user[pin]=[redacted]&user%5Bpin%5D=[redacted]&pin=6&coupons=7&token=[redacted]"
+        );
+        assert!(own.adds("COUPON") && !own.adds("token") && !BUILT_IN.has_secrets(b"coupon=1"));
+        assert!(own.url_has_secrets(b"https://a.example/?a=1&coupon=2") && !own.url_has_secrets(b"/coupon=2"));
+    }
+
+    #[test]
     fn the_list_is_in_lower_case_and_without_doubles() {
         let mut names = NAMES.to_vec();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), NAMES.len());
-        assert!(NAMES.iter().all(|name| is_secret(name.to_uppercase().as_bytes()) && *name == name.to_lowercase()));
+        assert!(
+            NAMES.iter().all(|name| BUILT_IN.is_secret(name.to_uppercase().as_bytes()) && *name == name.to_lowercase())
+        );
         let page = include_str!("../../../docs/telemetry.md");
         let row = |name: &&str| page.contains(&format!("`{name}`"));
         assert_eq!(NAMES.iter().filter(|name| !row(name)).collect::<Vec<_>>(), [&""; 0], "docs/telemetry.md lists all");
@@ -252,13 +302,13 @@ mod tests {
             ("//u:p@a.example/", "//[redacted]@a.example/"),
             ("https://a.example/#access_token=1&b=2", "https://a.example/#access_token=[redacted]&b=2"),
         ] {
-            assert!(url_has_secrets(text.as_bytes()), "{text}");
+            assert!(BUILT_IN.url_has_secrets(text.as_bytes()), "{text}");
             let mut out = Vec::new();
-            url(&mut out, text.as_bytes());
+            BUILT_IN.url(&mut out, text.as_bytes());
             assert_eq!(String::from_utf8(out).unwrap(), expected);
         }
         for clean in ["https://a.example/@user?x=a@b", "/u:p@a", "u:p@a", "", "://", "http://", "-", "https://a?u@b"] {
-            assert!(!url_has_secrets(clean.as_bytes()), "{clean}");
+            assert!(!BUILT_IN.url_has_secrets(clean.as_bytes()), "{clean}");
         }
     }
 }

@@ -33,6 +33,19 @@ pub enum Number {
     Float(f64),
 }
 
+/// The value of an attribute of a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attribute<'a> {
+    /// Text.
+    Text(&'a str),
+    /// A whole number as text.
+    Decimal(u32),
+    /// A whole number.
+    Number(u32),
+    /// Yes or no.
+    Flag(bool),
+}
+
 /// A value of a histogram with its trace.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Exemplar {
@@ -109,7 +122,7 @@ pub struct Points {
 
 impl Points {
     /// One value of a counter or gauge.
-    pub fn number(&mut self, labels: &[(&str, &str)], value: Number) {
+    pub fn number(&mut self, labels: &[(&str, Attribute<'_>)], value: Number) {
         let mut point = self.begin();
         match value {
             // The protocol's whole numbers are signed.
@@ -122,7 +135,7 @@ impl Points {
     /// One histogram: finite upper bounds, counts of each bucket with one more for what lies above, their sum, and exemplars.
     pub fn histogram(
         &mut self,
-        labels: &[(&str, &str)],
+        labels: &[(&str, Attribute<'_>)],
         (bounds, counts): (&[f64], &[u64]),
         sum: f64,
         exemplars: &[Exemplar],
@@ -153,10 +166,15 @@ impl Points {
     }
 
     /// Labels are the field of this number.
-    fn end(&mut self, mut point: Vec<u8>, field: u32, labels: &[(&str, &str)]) {
+    fn end(&mut self, mut point: Vec<u8>, field: u32, labels: &[(&str, Attribute<'_>)]) {
         for (key, value) in labels {
             let (mut any, mut pair) = (Vec::new(), Vec::new());
-            bytes(&mut any, 1, value.as_bytes());
+            match value {
+                Attribute::Text(text) => bytes(&mut any, 1, text.as_bytes()),
+                Attribute::Decimal(value) => bytes(&mut any, 1, value.to_string().as_bytes()),
+                Attribute::Flag(flag) => number(&mut any, 2, u64::from(*flag)),
+                Attribute::Number(value) => number(&mut any, 3, u64::from(*value)),
+            }
             bytes(&mut pair, 1, key.as_bytes());
             bytes(&mut pair, 2, &any);
             bytes(&mut point, field, &pair);
@@ -191,7 +209,14 @@ mod tests {
     fn families_are_what_the_published_messages_read() {
         let mut metrics = Metrics::new(1_000, 2_000);
         let mut points = metrics.points();
-        points.number(&[("route", "a"), ("empty", "")], Number::Count(u64::MAX));
+        let labels = [
+            ("route", Attribute::Text("a")),
+            ("empty", Attribute::Text("")),
+            ("status", Attribute::Number(503)),
+            ("code", Attribute::Decimal(503)),
+            ("overflow", Attribute::Flag(true)),
+        ];
+        points.number(&labels, Number::Count(u64::MAX));
         points.number(&[], Number::Float(-0.5));
         metrics.add("requests", "Requests", "1", Kind::Counter, points);
         metrics.add("nothing", "Nothing", "", Kind::Gauge, metrics.points());
@@ -200,7 +225,7 @@ mod tests {
         metrics.add("open", "Open", "", Kind::Gauge, points);
         let mut points = metrics.points();
         let exemplar = Exemplar { trace: TraceId(0x0a0b), span: SpanId(0x0c0d), value: 3.5, unix_ns: 1_500 };
-        points.histogram(&[("use", "cache")], (&[0.5, 2.0], &[1, 0, 3]), 12.5, &[exemplar]);
+        points.histogram(&[("use", Attribute::Text("cache"))], (&[0.5, 2.0], &[1, 0, 3]), 12.5, &[exemplar]);
         metrics.add("duration", "Duration", "s", Kind::Histogram, points);
         assert_eq!(metrics.count(), 4);
         let [requests, open, duration] = &*read(&metrics) else { panic!() };
@@ -212,7 +237,13 @@ mod tests {
         assert_eq!(point.value, Some(Value::AsInt(i64::MAX)));
         let labels = point.attributes.iter().map(|one| (&*one.key, one.value.clone().unwrap().value.unwrap()));
         let text = |text: &str| Any::StringValue(text.to_owned());
-        assert!(labels.eq([("route", text("a")), ("empty", text(""))]));
+        assert!(labels.eq([
+            ("route", text("a")),
+            ("empty", text("")),
+            ("status", Any::IntValue(503)),
+            ("code", text("503")),
+            ("overflow", Any::BoolValue(true)),
+        ]));
         assert_eq!(sum.data_points[1].value, Some(Value::AsDouble(-0.5)));
         let Some(Data::Gauge(gauge)) = &open.data else { panic!("{open:?}") };
         assert_eq!(gauge.data_points[0].value, Some(Value::AsInt(7)));
@@ -233,7 +264,7 @@ mod tests {
         fn whatever_is_counted_is_a_message(name: String, label: String, values: Vec<u64>) {
             let mut metrics = Metrics::new(5, 4);
             let mut points = metrics.points();
-            values.iter().for_each(|value| points.number(&[("l", &label)], Number::Count(*value)));
+            values.iter().for_each(|value| points.number(&[("l", Attribute::Text(&label))], Number::Count(*value)));
             metrics.add(&name, &label, "", Kind::Gauge, points);
             prop_assert_eq!(metrics.count(), values.len() as u64);
             prop_assert_eq!(read(&metrics).len(), usize::from(!values.is_empty()));

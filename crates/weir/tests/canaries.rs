@@ -16,10 +16,11 @@ admin: 127.0.0.1:0
 workers: 1
 console: {{token: {TOKEN}}}
 access_log: {{path: '{log}'}}
+redact: [Coupon, x-own]
 redis: {{url: 'redis://user:canary-redis-password@127.0.0.1:9', secret: canary-redis-secret-0123456789abcdef, timeout: 5ms}}
 telemetry:
   traces: {{endpoint: '{collector}/v1/traces?token=canary-traces-token', sample: 100%, every: 50ms, headers: {{Authorization: Bearer canary-traces-field}}}}
-  metrics: {{endpoint: '{collector}/v1/metrics?key=canary-metrics-token', every: 50ms, headers: {{X-Key: canary-metrics-field}}}}
+  metrics: {{endpoint: '{collector}/v1/metrics?key=canary-metrics-token&coupon=canary-own-collector', every: 50ms, headers: {{X-Key: canary-metrics-field}}}}
 upstreams:
   live: {{targets: ['{live}']}}
   dead: {{targets: ['http://127.0.0.1:9'], retry: {{extra_attempts: 0}}}}
@@ -37,7 +38,10 @@ routes:
     upstream: live
     limits: [few]
     cache: pages
-    headers: {{request: {{set: {{Authorization: Bearer canary-upstream-field}}}}}}
+    headers: {{request: {{set: {{Authorization: Bearer canary-upstream-field, X-Own: canary-own-field}}}}}}
+  - name: chosen
+    match: {{path: /open/*, headers: {{X-Own: canary-own-header}}, query: {{coupon: canary-own-condition}}}}
+    upstream: dead
 "
     )
 }
@@ -49,9 +53,9 @@ fn requests(weir: &Weir) -> Vec<String> {
         ("Proxy-Authorization", "Basic canary-client-proxy"),
         ("Cookie", "session=canary-client-cookie"),
         ("X-API-Key", "canary-client-key"),
-        ("Referer", "https://shop.example/a?b=1&access_token=canary-client-referer"),
+        ("Referer", "https://shop.example/a?b=1&access_token=canary-client-referer&coupon=canary-own-referer"),
     ];
-    let query = "page=2&token=canary-client-query?x&Api_Key=canary-client-upper&signature=canary-client-signature";
+    let query = "page=2&token=canary-client-query?x&Api_Key=canary-client-upper&signature=canary-client-signature&COUPON=canary-own-query&c%6fupon=canary-own-escaped";
     let question = "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"canary-client-prompt\"}]}";
     let mut problems = Vec::new();
     for path in ["/open/a", "/closed", "/broken", "/nowhere"] {
@@ -113,6 +117,12 @@ fn no_secret_is_told_to_anybody() {
         let of_signal = calls.iter().filter(|call| call.complete && call.head.target().contains(signal));
         of_signal.map(|call| String::from_utf8_lossy(&call.body).into_owned()).collect::<String>()
     };
+    let file = weir.config_path().display().to_string();
+    for command in [&["check", &file, "--print"][..], &["routes", &file], &["routes", &file, "http://a/open/a"]] {
+        let finished = Weir::builder(env!("CARGO_BIN_EXE_weir")).args(command.iter().copied()).command();
+        assert_eq!(finished.code, Some(0), "{finished:?}");
+        told.push((format!("weir {}", command[0]), finished.stdout + &finished.stderr));
+    }
     wait::until(DEADLINE, "spans", || bodies("traces").contains("/nowhere"));
     wait::until(DEADLINE, "metrics", || bodies("metrics").contains("closed"));
     weir.stop(DEADLINE);
@@ -123,12 +133,18 @@ fn no_secret_is_told_to_anybody() {
     assert_eq!(lines.lines().count(), 5);
     assert!(lines.contains("page=2&token=[redacted]&Api_Key=[redacted]"), "{lines}");
     assert!(lines.contains("https://shop.example/a?b=1&access_token=[redacted]"), "{lines}");
+    let lines_with_own = lines.matches("COUPON=[redacted]&c%6fupon=[redacted]").count();
     told.push(("the access log".to_owned(), lines));
 
     // It was there to be told: the upstream and the collector received the secrets.
+    assert_eq!(lines_with_own, 4 + 1, "each query has a name of the configuration");
     let got =
         |place: &Upstream, text: &str| place.requests().iter().any(|one| format!("{:?}", one.head).contains(text));
-    assert!(got(&upstream, "canary-upstream-field") && got(&collector, "canary-traces-field"));
+    assert!(
+        got(&upstream, "canary-upstream-field")
+            && got(&upstream, "canary-own-field")
+            && got(&collector, "canary-traces-field")
+    );
     for (place, text) in &told {
         assert!(!text.is_empty(), "{place} says nothing");
         if let Some(at) = text.find("canary-") {

@@ -461,3 +461,66 @@ fn actions_on_targets_that_cannot_be_read_are_problems() {
         assert!(refused.text().contains("Actions are drain"), "{path}: {}", refused.text());
     }
 }
+
+/// The console, `format: json` and a template have the sentence; it has nothing of the request.
+#[test]
+fn the_access_log_says_what_decided() {
+    let (upstream, dead) = (Upstream::start(responder::ok("hello")), Port::free());
+    let builder = Weir::builder(env!("CARGO_BIN_EXE_weir"));
+    let path = builder.dir().join("access.log");
+    let keys = builder.dir().join("keys.yaml");
+    fs::write(&keys, "[]\n").unwrap();
+    let yaml = format!(
+        "listen: 127.0.0.1:0
+workers: 1
+access_log: {{path: '{log}'}}
+upstreams:
+  live: {{targets: ['{live}']}}
+  dead: {{targets: ['http://{dead}'], retry: {{extra_attempts: 0}}}}
+limits: {{few: {{algorithm: fixed_window, key: global, quota: 1, window: 24h}}}}
+caches: {{c: {{mode: ttl, ttl: 1h}}}}
+auth: {{keys: {{api_key: {{in: [header:X-API-Key], store: {{file: '{keys}'}}}}}}}}
+routes:
+  - {{name: plain, match: {{path: /plain}}, upstream: live}}
+  - {{name: broken, match: {{path: /broken}}, upstream: dead}}
+  - {{name: backed, match: {{path: /backed}}, upstream: dead, fallback: [live]}}
+  - {{name: cached, match: {{path: /cached}}, upstream: live, cache: c}}
+  - {{name: limited, match: {{path: /limited}}, upstream: live, limits: [few]}}
+  - {{name: closed, match: {{path: /closed}}, upstream: live, auth: [keys]}}
+  - {{name: fixed, match: {{path: /fixed}}, respond: {{status: 200}}}}
+  - {{name: moved, match: {{path: /moved}}, redirect: {{to: /plain}}}}
+",
+        log = path.display(),
+        live = upstream.url(),
+        dead = dead.address(),
+        keys = keys.display(),
+    );
+    let weir = builder.config(yaml).start();
+    let mut client = weir.connect();
+    let failed = format!("The upstream cannot be reached (upstream dead, target {})", dead.address());
+    let expected = [
+        ("/plain", 200, None),
+        ("/broken?canary=1", 502, Some(&*failed)),
+        ("/backed", 200, Some("A fallback responded (upstream live)")),
+        ("/cached", 200, None),
+        ("/cached", 200, Some("The cache has the response")),
+        ("/limited", 200, None),
+        ("/limited", 429, Some("Too many requests (limit few)")),
+        ("/closed", 401, Some("The request needs valid credentials (missing)")),
+        ("/fixed", 200, Some("The route has a fixed response")),
+        ("/moved", 308, Some("The route redirects")),
+        ("/canary", 404, Some("No route matches this request")),
+    ];
+    for (target, status, _) in &expected {
+        assert_eq!(client.get(target).status(), *status, "{target}");
+    }
+    let bad_key = [("X-API-Key", "canary")];
+    assert_eq!(weir.request("GET", "/closed", &bad_key, "").status(), 401);
+    let lines = lines(&path, expected.len() + 1);
+    for ((target, _, why), line) in expected.iter().zip(&lines) {
+        assert_eq!(line.get("why").and_then(Value::as_str), *why, "{target}: {line}");
+    }
+    let why = lines[expected.len()]["why"].as_str().unwrap().to_owned();
+    assert!(why.starts_with("The request needs valid credentials (authenticator keys, invalid"), "{why}");
+    assert!(!why.contains("canary"));
+}

@@ -7,9 +7,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use h1::Method;
 use weir::config::{AccessLog as Config, AccessLogTarget, LogFormat, LogOnly};
 use weir::error::Reason;
-use weir::observe::{AccessLog, Line, Metrics, Record};
+use weir::observe::{AccessLog, Line, Metrics, Record, ServerSeries};
 
 struct Counting;
 
@@ -61,6 +62,8 @@ fn requests_allocate_nothing(format: LogFormat) {
     let shard = metrics.shard(0);
     let (route, upstream) = (shard.route("r", &["a", "b"]), shard.upstream("a"));
     let mut writer = log.worker();
+    let durations = shard.http_durations();
+    let pattern: std::sync::Arc<str> = "/infer/{id}".into();
     let mut requests = |count: u64| {
         let before = ALLOCATIONS.load(Relaxed);
         for n in 0..count {
@@ -81,6 +84,17 @@ fn requests_allocate_nothing(format: LogFormat) {
                 shard.not_served(Reason::UpstreamReset);
                 upstream.error(Reason::UpstreamReset);
             }
+            durations.server(
+                ServerSeries {
+                    method: Method::Post,
+                    route: Some(pattern.clone()),
+                    status,
+                    error: None,
+                    version: "1.1",
+                    scheme: "http",
+                },
+                n << 14,
+            );
             if writer.wants(status, Some(n as u8 % 17), n << 14) {
                 writer.line(&Line {
                     time_ms: 1_735_689_599_123 + n,
@@ -101,7 +115,15 @@ fn requests_allocate_nothing(format: LogFormat) {
                     upstream_ns: Some(n << 13),
                     request_id: b"0123456789abcdef",
                     user_agent: Some(b"test"),
-                    error: (status == 502).then(|| Reason::UpstreamReset.into()),
+                    // `why` is put together from these.
+                    error: match n % 8 {
+                        3 => Some(Reason::UpstreamReset.into()),
+                        7 => Some(Reason::RateLimited.into()),
+                        _ => None,
+                    },
+                    limit: (n % 8 == 7).then_some("few"),
+                    cache: (n % 4 == 2).then_some("hit"),
+                    fallback: n % 4 == 1,
                     consumer: Some("shop"),
                     attempts: 1,
                     ..Line::default()

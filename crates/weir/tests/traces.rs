@@ -1,6 +1,7 @@
 //! Traces end to end: a real gateway, upstreams that see what it forwards, and a collector that reads spans with the published messages of OTLP.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::time::Duration;
 
 use opentelemetry_proto::tonic::collector::trace::v1::{
@@ -570,4 +571,38 @@ routes: [{{name: ai, match: {{path: /v1/*}}, ai: {{}}}}]
         let head = upstream.requests().pop().unwrap().head;
         assert_eq!(head.field("traceparent"), None, "a provider sees nothing of the trace");
     }
+}
+
+fn gunzip(bytes: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    flate2::read::GzDecoder::new(bytes).read_to_end(&mut plain).expect("gzip");
+    plain
+}
+
+/// The collector is overloaded at first: what is sent again is valid as a whole.
+#[test]
+fn compressed_calls_are_valid_each_time_they_are_sent() {
+    let collector = Upstream::builder().record_limit(8 << 20).start(responder::in_order([
+        responder::status(503),
+        responder::status(503),
+        responder::status(200),
+    ]));
+    let upstream = Upstream::start(responder::ok("hello"));
+    let endpoint = format!("{}/v1/traces", collector.url());
+    let traces = format!("{{endpoint: '{endpoint}', sample: 100%, every: 50ms, compression: gzip}}");
+    let weir = gateway(&upstream.url(), &traces, "");
+    let path = format!("/items/{}", "a".repeat(1000));
+    assert_eq!(weir.get(&path).status(), 200);
+    wait::until(DEADLINE, "the spans are accepted", || metric(&weir, "telemetry_spans_total") == 2);
+    let calls: Vec<_> = collector.requests().into_iter().filter(|call| call.complete).collect();
+    assert_eq!(calls.len(), 3);
+    for call in &calls {
+        assert_eq!(call.head.field("content-encoding"), Some("gzip"));
+        assert_eq!(call.head.field("content-type"), Some("application/x-protobuf"));
+        assert_eq!(call.head.field("content-length"), Some(&*call.body.len().to_string()));
+        assert_eq!(call.body, calls[0].body, "repeated as it was");
+        let message = ExportTraceServiceRequest::decode(&*gunzip(&call.body)).expect("an OTLP message");
+        assert_eq!(message.resource_spans[0].scope_spans[0].spans.len(), 2);
+    }
+    assert_eq!(metric(&weir, "telemetry_export_failures_total{signal=\"traces\"}"), 2);
 }

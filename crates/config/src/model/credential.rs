@@ -8,8 +8,8 @@ use super::{AuthMethod, Config, CredentialPlace};
 const WORDS: [&str; 7] = ["auth", "credential", "key", "password", "secret", "signature", "token"];
 
 impl Config {
-    /// Names of the fields by which clients, authorizers, providers and routes of this configuration carry credentials, in any case. They may
-    /// not be kept where others could learn of them.
+    /// Names of the fields by which clients, authorizers, providers and routes of this configuration carry credentials, and those of `redact`, in any
+    /// case. They may not be kept where others could learn of them.
     pub fn credential_fields(&self) -> Vec<Arc<str>> {
         let mut names: Vec<Arc<str>> = Vec::new();
         for authenticator in &self.auth {
@@ -29,6 +29,7 @@ impl Config {
             let written = written.chain(edits.templates.iter().map(|template| &template.name));
             names.extend(written.filter(|name| is_secret(name)).cloned());
         }
+        names.extend(self.redaction.own().map(Arc::from));
         names.sort_unstable();
         names.dedup();
         names

@@ -77,6 +77,7 @@ pub const LOG_FIELDS: &[&str] = &[
     "reason",
     "fault",
     "detail",
+    "why",
 ];
 
 /// The parts of a template. `{name}` is a field; `{{name}` stands for the text `{name}`; other braces stand for themselves.

@@ -37,6 +37,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::redact::Redaction;
 use crate::spoofable;
 
 pub use ai::*;
@@ -90,6 +91,8 @@ pub struct Config {
     pub access_log: Option<AccessLog>,
     /// What collectors of telemetry are told.
     pub telemetry: Telemetry,
+    /// Names whose values are not shown.
+    pub redaction: Redaction,
     /// Sizes and times that bound a client.
     pub server: Server,
     /// The Redis that limits and caches with `store: redis` share.

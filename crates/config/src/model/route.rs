@@ -81,15 +81,6 @@ pub struct Matcher {
     pub query: Vec<(Arc<str>, Condition)>,
 }
 
-impl Matcher {
-    /// The header and query matches in one word, `x-tier=gold,?v=2`; empty without any.
-    pub fn conditions_text(&self) -> String {
-        let headers = self.headers.iter().map(|(name, condition)| format!("{name}={condition}"));
-        let query = self.query.iter().map(|(name, condition)| format!("?{name}={condition}"));
-        headers.chain(query).collect::<Vec<_>>().join(",")
-    }
-}
-
 /// Host part of a match.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum HostPattern {

@@ -23,6 +23,8 @@ pub struct Collector {
     pub timeout: Duration,
     /// Fields of each call: never print their values.
     pub headers: Vec<(String, String)>,
+    /// Whether calls are compressed with gzip.
+    pub is_compressed: bool,
 }
 
 impl fmt::Debug for Collector {

@@ -102,6 +102,9 @@ pub struct File {
     /// What the gateway tells collectors of telemetry.
     #[serde(default)]
     pub telemetry: Telemetry,
+    /// Query parameters and header fields whose values are not shown, beside those that never are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub redact: Vec<Spanned<String>>,
     /// What clients may take: sizes, times, connections.
     #[serde(default)]
     pub server: Server,

@@ -3,11 +3,11 @@
 use super::File;
 use super::condition::Condition;
 use super::route::HeaderEdits;
-use super::shape::{Map, OrNone};
+use super::shape::{Map, OrNone, Spanned};
 use super::targets::Targets;
 use super::text::FieldValue;
 use super::upstream::{Affinity, Balance};
-use crate::redact;
+use crate::redact::Redaction;
 
 /// Stands for what is not shown.
 const BLANK: &str = "***";
@@ -23,9 +23,15 @@ impl File {
         crate::yaml::to_string(self)
     }
 
+    /// Names whose values are not shown.
+    pub(crate) fn redaction(&self) -> Redaction {
+        Redaction::new(self.redact.iter().map(|name| name.as_str()))
+    }
+
     /// As YAML, with `***` for passwords and for the values of header fields that carry credentials.
     pub fn to_yaml_without_secrets(&self) -> String {
         let mut file = self.clone();
+        let redaction = &self.redaction();
         if let Some(redis) = &mut file.redis {
             let url = &mut redis.value.url.value;
             *url = without_password(url);
@@ -46,22 +52,28 @@ impl File {
             let forward = forward.into_iter().flat_map(|forward| forward.url.iter_mut().chain(&mut forward.path));
             let ext_authz = authenticator.ext_authz.as_mut().and_then(|ext_authz| ext_authz.value.url.as_mut());
             for url in forward.chain(ext_authz) {
-                url.value = without_tokens(&url.value);
+                url.value = without_tokens(redaction, &url.value);
             }
             let jwks = authenticator.jwt.as_mut().and_then(|jwt| jwt.value.jwks.as_mut());
             if let Some(url) = jwks.and_then(|jwks| jwks.value.url.as_mut()) {
-                *url = without_tokens(url);
+                *url = without_tokens(redaction, url);
             }
         }
-        if let OrNone::Some(traces) = &mut file.telemetry.traces {
-            traces.value.headers.0.iter_mut().for_each(|(_, value)| value.0 = BLANK.to_owned());
-            traces.value.endpoint.value = without_tokens(&traces.value.endpoint.value);
+        if let OrNone::Some(Spanned { value: traces, .. }) = &mut file.telemetry.traces {
+            blank_collector(redaction, &mut traces.endpoint, &mut traces.headers);
         }
-        if let OrNone::Some(metrics) = &mut file.telemetry.metrics {
-            metrics.value.headers.0.iter_mut().for_each(|(_, value)| value.0 = BLANK.to_owned());
-            metrics.value.endpoint.value = without_tokens(&metrics.value.endpoint.value);
+        if let OrNone::Some(Spanned { value: metrics, .. }) = &mut file.telemetry.metrics {
+            blank_collector(redaction, &mut metrics.endpoint, &mut metrics.headers);
+        }
+        for (name, value) in &mut file.telemetry.resource.0 {
+            if redaction.adds(name) {
+                *value = BLANK.to_owned();
+            }
         }
         for (_, upstream) in &mut file.upstreams.0 {
+            if let OrNone::Some(health) = &mut upstream.health {
+                health.value.path.value = without_tokens(redaction, &health.value.path.value);
+            }
             if let Targets::Source(source) = &mut upstream.targets.value
                 && let Some(token) = &mut source.token
             {
@@ -75,59 +87,74 @@ impl File {
             for key in &mut provider.keys {
                 key.value.key = key.value.key.take().map(|_| BLANK.to_owned());
             }
-            blank(&mut provider.headers);
+            blank(redaction, &mut provider.headers);
         }
         for route in &mut file.routes.value {
             let route = &mut route.value;
-            blank_conditions(&mut route.matcher.headers);
-            blank_conditions(&mut route.matcher.query);
-            blank_edits(&mut route.headers);
+            blank_conditions(redaction, &mut route.matcher.headers);
+            blank_conditions(redaction, &mut route.matcher.query);
+            blank_edits(redaction, &mut route.headers);
             if let Some(OrNone::Some(guard)) = route.ai.as_mut().map(|ai| &mut ai.value.guard) {
                 for url in guard.value.url.iter_mut().chain(&mut guard.value.path) {
-                    url.value = without_tokens(&url.value);
+                    url.value = without_tokens(redaction, &url.value);
                 }
             }
         }
         for (_, api) in &mut file.apis.0 {
-            blank_edits(&mut api.headers);
+            blank_edits(redaction, &mut api.headers);
         }
         file.to_yaml()
     }
 }
 
-/// What is shown of the value of a header field.
-pub fn shown<'v>(name: &str, value: &'v str) -> &'v str {
+/// What is shown of the value of a header field, or of a parameter of a query.
+pub fn shown<'v>(redaction: &Redaction, name: &str, value: &'v str) -> &'v str {
     let name = name.to_ascii_lowercase();
-    let is_secret = SECRET_FIELDS.contains(&name.as_str()) || PARTS.iter().any(|part| name.contains(part));
+    let is_secret = SECRET_FIELDS.contains(&name.as_str())
+        || PARTS.iter().any(|part| name.contains(part))
+        || redaction.is_secret(name.as_bytes());
     if is_secret { BLANK } else { value }
 }
 
-fn blank(fields: &mut Map<FieldValue>) {
-    for (name, value) in &mut fields.0 {
-        value.0 = shown(name, &value.0).to_owned();
+fn blank_collector(
+    redaction: &Redaction,
+    endpoint: &mut Option<Spanned<String>>,
+    headers: &mut Option<Map<FieldValue>>,
+) {
+    for (_, value) in headers.iter_mut().flat_map(|headers| &mut headers.0) {
+        value.0 = BLANK.to_owned();
+    }
+    if let Some(url) = endpoint {
+        url.value = without_tokens(redaction, &url.value);
     }
 }
 
-fn blank_conditions(conditions: &mut Map<Condition>) {
+fn blank(redaction: &Redaction, fields: &mut Map<FieldValue>) {
+    for (name, value) in &mut fields.0 {
+        value.0 = shown(redaction, name, &value.0).to_owned();
+    }
+}
+
+fn blank_conditions(redaction: &Redaction, conditions: &mut Map<Condition>) {
     for (name, condition) in &mut conditions.0 {
         if let Condition::Is(value) = condition {
-            value.0 = shown(name, &value.0).to_owned();
+            value.0 = shown(redaction, name, &value.0).to_owned();
         }
     }
 }
 
-fn blank_edits(edits: &mut HeaderEdits) {
+fn blank_edits(redaction: &Redaction, edits: &mut HeaderEdits) {
     for edits in [&mut edits.request, &mut edits.response] {
-        blank(&mut edits.set);
-        blank(&mut edits.add);
+        blank(redaction, &mut edits.set);
+        blank(redaction, &mut edits.add);
     }
 }
 
 /// A URL or path without the values of query parameters that carry credentials.
-pub fn without_tokens(url: &str) -> String {
+pub fn without_tokens(redaction: &Redaction, url: &str) -> String {
     let Some((start, query)) = url.split_once('?') else { return url.to_owned() };
     let mut shown = Vec::new();
-    redact::query(&mut shown, query.as_bytes());
+    redaction.query(&mut shown, query.as_bytes());
     format!("{start}?{}", String::from_utf8_lossy(&shown))
 }
 

@@ -24,30 +24,40 @@ pub struct Telemetry {
 
 /// Metrics over OTLP (HTTP, Protocol Buffers).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "a mapping with `endpoint`, or `none`")]
+#[serde(deny_unknown_fields, expecting = "a mapping, or `none`")]
 pub struct PushedMetrics {
-    /// URL that metrics are sent to, such as `http://127.0.0.1:4318/v1/metrics`.
-    pub endpoint: Spanned<String>,
+    /// URL that metrics are sent to, such as `http://127.0.0.1:4318/v1/metrics`. A key that is left out is filled by the variables of OpenTelemetry,
+    /// as are `timeout`, `headers` and `compression`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<Spanned<String>>,
     /// Time between two calls.
     #[serde(default = "default_interval")]
     pub every: Time,
     /// How long a call may take.
-    #[serde(default = "default_timeout")]
-    pub timeout: Time,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "10s"))]
+    pub timeout: Option<Time>,
     /// Fields of each call, such as `Authorization`.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub headers: Map<FieldValue>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headers: Option<Map<FieldValue>>,
+    /// Whether calls are compressed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "none"))]
+    pub compression: Option<CallCompression>,
 }
 
 /// Traces of requests, over OTLP (HTTP, Protocol Buffers).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "a mapping with `endpoint`, or `none`")]
+#[serde(deny_unknown_fields, expecting = "a mapping, or `none`")]
 pub struct Traces {
-    /// URL that spans are sent to, such as `http://127.0.0.1:4318/v1/traces`.
-    pub endpoint: Spanned<String>,
+    /// URL that spans are sent to, such as `http://127.0.0.1:4318/v1/traces`. A key that is left out is filled by the variables of OpenTelemetry, as
+    /// are `sample`, `timeout`, `headers` and `compression`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<Spanned<String>>,
     /// Share of traces that are recorded.
-    #[serde(default = "tenth")]
-    pub sample: Share,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "10%"))]
+    pub sample: Option<Share>,
     /// What the `traceparent` of a request means.
     #[serde(default)]
     pub parent: TraceParent,
@@ -62,11 +72,27 @@ pub struct Traces {
     #[serde(default = "default_every")]
     pub every: Time,
     /// How long a call may take.
-    #[serde(default = "default_timeout")]
-    pub timeout: Time,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "10s"))]
+    pub timeout: Option<Time>,
     /// Fields of each call, such as `Authorization`.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub headers: Map<FieldValue>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headers: Option<Map<FieldValue>>,
+    /// Whether calls are compressed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "none"))]
+    pub compression: Option<CallCompression>,
+}
+
+/// Whether calls of a collector are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CallCompression {
+    /// They are sent as they are.
+    #[default]
+    None,
+    /// Gzip: fewer bytes for more CPU time.
+    Gzip,
 }
 
 /// What the `traceparent` of a request means.
@@ -80,9 +106,13 @@ pub enum TraceParent {
     Ignore,
 }
 
-fn tenth() -> Share {
-    Share { percent: 10.0 }
+impl Traces {
+    /// `sample` where neither the file nor a variable says it.
+    pub(crate) const SAMPLE: Share = Share { percent: 10.0 };
 }
+
+/// `timeout` where neither the file nor a variable says it.
+pub(crate) const TIMEOUT: Time = Time(Duration::from_secs(10));
 
 fn default_queue() -> Spanned<usize> {
     8192.into()
@@ -98,8 +128,4 @@ fn default_every() -> Time {
 
 fn default_interval() -> Time {
     Time(Duration::from_secs(30))
-}
-
-fn default_timeout() -> Time {
-    Time(Duration::from_secs(10))
 }

@@ -23,7 +23,7 @@ mod registry;
 mod route;
 mod server;
 pub(crate) mod targets;
-mod telemetry;
+pub(crate) mod telemetry;
 mod tls;
 mod upstream;
 mod windows;
@@ -133,6 +133,7 @@ impl Resolver<'_> {
             },
             access_log: self.access_log(),
             telemetry: self.telemetry(),
+            redaction: self.redaction(),
             server: self.server(),
             redis: self.redis(),
             upstreams,

@@ -10,6 +10,7 @@ use crate::raw::secrets::SECRET_FIELDS;
 use crate::raw::shape::{OrNone, Spanned};
 use crate::raw::units::{Size, Time};
 use crate::raw::{self, Ambiguous, EncodedSlash, PathPolicy, RepeatedSlash, SOCKET_PATH_BYTES, is_socket_path};
+use crate::redact::Redaction;
 use crate::redis_address::Address;
 use crate::spoofable;
 use crate::{
@@ -241,6 +242,24 @@ impl Resolver<'_> {
                 self.problem(text.origin, format!("`{name}` carries credentials, which are not logged"));
             }
         }
+    }
+
+    pub(super) fn redaction(&mut self) -> Redaction {
+        for name in &self.file.redact {
+            let fits = |byte: u8| byte.is_ascii_graphic() && !b"%&+=?#".contains(&byte);
+            if !(1..=Redaction::LONGEST).contains(&name.len()) || !name.bytes().all(fits) {
+                let message = format!(
+                    "expected the name of a query parameter or a header field, of at most {} visible ASCII letters without `%&+=?#`, found `{}`",
+                    Redaction::LONGEST,
+                    **name
+                );
+                self.problem(name.origin, message);
+            }
+        }
+        if let Some(name) = self.file.redact.get(Redaction::MOST) {
+            self.problem(name.origin, format!("`redact` has {} names at most", Redaction::MOST));
+        }
+        self.file.redaction()
     }
 
     pub(super) fn server(&mut self) -> Server {

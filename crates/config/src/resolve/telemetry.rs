@@ -4,11 +4,13 @@ use http::Uri;
 use http::header::{HeaderName, HeaderValue};
 
 use super::Resolver;
-use crate::raw::TraceParent;
+use crate::otel_variables::ENDPOINT;
+use crate::problem::Origin;
 use crate::raw::shape::{Map, Spanned};
 use crate::raw::text::FieldValue;
 use crate::raw::units::Time;
-use crate::{Collector, PushedMetrics, Telemetry, Traces, raw};
+use crate::raw::{CallCompression, TraceParent};
+use crate::{Collector, PushedMetrics, Telemetry, Traces, raw, redact};
 
 /// Spans that may wait: each takes about half a KiB.
 const QUEUE: std::ops::RangeInclusive<usize> = 1..=1 << 20;
@@ -31,30 +33,48 @@ impl Resolver<'_> {
         if raw.every.0.is_zero() {
             self.problem(raw.origin, "`every` is longer than 0");
         }
-        let collector = self.collector(&raw.endpoint, raw.timeout, &raw.headers, "metrics");
+        let collector =
+            self.collector(raw.origin, &raw.endpoint, (raw.timeout, raw.compression), &raw.headers, "metrics");
         PushedMetrics { collector, every: raw.every.0 }
     }
 
     fn collector(
         &mut self,
-        endpoint: &Spanned<String>,
-        timeout: Time,
-        headers: &Map<FieldValue>,
+        origin: Origin,
+        endpoint: &Option<Spanned<String>>,
+        (timeout, compression): (Option<Time>, Option<CallCompression>),
+        headers: &Option<Map<FieldValue>>,
         signal: &str,
     ) -> Collector {
-        self.check(endpoint.origin, check_endpoint(endpoint, signal));
-        for (name, value) in headers.iter() {
+        match endpoint {
+            None => {
+                let example = format!("http://127.0.0.1:4318/v1/{signal}");
+                let message =
+                    format!("`endpoint` is missing; set it, such as `{example}`, or the variable `{ENDPOINT}`");
+                self.problem(origin, message);
+            }
+            // Checked when it was taken from there.
+            Some(Spanned { origin: Origin::Variable(_), .. }) => {}
+            Some(url) => self.check(url.origin, check_endpoint(url, signal)),
+        }
+        let headers: Vec<_> = headers.iter().flat_map(Map::iter).collect();
+        for (name, value) in &headers {
             if HeaderName::from_bytes(name.as_bytes()).is_err() || HeaderValue::from_str(&value.0).is_err() {
                 let message = format!("`{}` is not a field that can be sent", name.value);
                 self.problem(name.origin, message);
             }
         }
-        let headers = headers.iter().map(|(name, value)| (name.value.clone(), value.0.clone())).collect();
-        Collector { endpoint: endpoint.value.clone(), timeout: timeout.0, headers }
+        Collector {
+            endpoint: endpoint.as_ref().map(|url| url.value.clone()).unwrap_or_default(),
+            timeout: timeout.unwrap_or(raw::TIMEOUT).0,
+            headers: headers.into_iter().map(|(name, value)| (name.value.clone(), value.0.clone())).collect(),
+            is_compressed: compression == Some(CallCompression::Gzip),
+        }
     }
 
     fn traces(&mut self, raw: &Spanned<raw::Traces>) -> Traces {
-        let collector = self.collector(&raw.endpoint, raw.timeout, &raw.headers, "traces");
+        let collector =
+            self.collector(raw.origin, &raw.endpoint, (raw.timeout, raw.compression), &raw.headers, "traces");
         for (number, name) in [(&raw.queue, "queue"), (&raw.batch, "batch")] {
             if !QUEUE.contains(&number.value) {
                 let message = format!("`{name}` is from {} to {}", QUEUE.start(), QUEUE.end());
@@ -66,7 +86,7 @@ impl Resolver<'_> {
         }
         Traces {
             collector,
-            share: raw.sample.fraction(),
+            share: raw.sample.unwrap_or(raw::Traces::SAMPLE).fraction(),
             respects_parent: raw.parent == TraceParent::Respect,
             queue: raw.queue.value,
             batch: raw.batch.value,
@@ -76,18 +96,13 @@ impl Resolver<'_> {
 }
 
 fn check_endpoint(url: &str, signal: &str) -> Result<(), String> {
-    let wrong = || format!("`endpoint`: expected a URL such as `http://127.0.0.1:4318/v1/{signal}`, found `{url}`");
-    let uri: Uri = url.parse().map_err(|_| wrong())?;
-    match uri.scheme_str() {
-        Some("http" | "https") if uri.host().is_some_and(|host| !host.is_empty()) => {}
-        Some("grpc") => {
-            return Err("`endpoint`: OTLP over gRPC is not supported; collectors take HTTP at port 4318".to_owned());
+    let uri = collector_url(url).map_err(|wrong| match wrong {
+        WrongUrl::Form(found) => {
+            format!("`endpoint`: expected a URL such as `http://127.0.0.1:4318/v1/{signal}`, found `{found}`")
         }
-        _ => return Err(wrong()),
-    }
-    if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-        return Err("`endpoint`: put credentials into `headers`".to_owned());
-    }
+        WrongUrl::Grpc => "`endpoint`: OTLP over gRPC is not supported; collectors take HTTP at port 4318".to_owned(),
+        WrongUrl::Credentials => "`endpoint`: put credentials into `headers`".to_owned(),
+    })?;
     if uri.path() == "/" {
         return Err(format!(
             "`endpoint`: the path is missing; collectors take {signal} at `{}/v1/{signal}`",
@@ -95,4 +110,32 @@ fn check_endpoint(url: &str, signal: &str) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// What is wrong with the URL of a collector.
+pub(crate) enum WrongUrl {
+    /// It is none of HTTP; as it may be shown.
+    Form(String),
+    Grpc,
+    Credentials,
+}
+
+/// Checks the URL of a collector.
+pub(crate) fn collector_url(url: &str) -> Result<Uri, WrongUrl> {
+    let wrong = || {
+        let mut shown = Vec::new();
+        let without_query = url.split(['?', '#']).next().unwrap_or_default();
+        redact::BUILT_IN.url(&mut shown, without_query.as_bytes());
+        WrongUrl::Form(String::from_utf8_lossy(&shown).into_owned())
+    };
+    let uri: Uri = url.parse().map_err(|_| wrong())?;
+    match uri.scheme_str() {
+        Some("http" | "https") if uri.host().is_some_and(|host| !host.is_empty()) => {}
+        Some("grpc") => return Err(WrongUrl::Grpc),
+        _ => return Err(wrong()),
+    }
+    match uri.authority() {
+        Some(authority) if authority.as_str().contains('@') => Err(WrongUrl::Credentials),
+        _ => Ok(uri),
+    }
 }

@@ -73,6 +73,7 @@ fn the_smallest_file_has_every_default_of_the_documentation() {
             traces: None,
             metrics: None,
         },
+        redaction: crate::redact::Redaction::default(),
         server: Server {
             max_connections: 50_000,
             max_connections_per_client: None,

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use weir::config::{Config, load_file, process_environment};
-use weir::route::explain::{Explanation, Request, TakenRoute, explain};
+use weir::route::explain::{Explanation, Request, TakenRoute, conditions_text, explain};
 use weir::route::{Described, Table};
 
 use super::{BAD_CONFIGURATION, print, refuse};
@@ -56,7 +56,7 @@ fn list(config: &Config) -> String {
     let any = |text: String| if text.is_empty() { "any".to_owned() } else { text };
     for route in &config.routes {
         let told = Described::of(config, route);
-        let conditions = Some(route.matcher.conditions_text()).filter(|text| !text.is_empty());
+        let conditions = Some(conditions_text(config, &route.matcher)).filter(|text| !text.is_empty());
         let conditions = conditions.unwrap_or_else(|| "-".to_owned());
         let to = match told.checked {
             Some(checked) => format!("{} ({checked})", told.to),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::http2::PREFACE;
-use h1::{HeadScanner, ParseError};
+use h1::{HeadScanner, Method, ParseError};
 use tls::Alpn;
 
 use super::http2;
@@ -21,7 +21,7 @@ use crate::http::response::{self, Framing, Members};
 use crate::io::buffer::Buffer;
 use crate::io::life::Life;
 use crate::io::stream::{Outgoing, Stream};
-use crate::observe::{Line, Record};
+use crate::observe::{Line, Record, ServerSeries};
 use crate::pipeline;
 use crate::runtime::clock;
 use crate::worker::{Scratch, Worker};
@@ -286,7 +286,19 @@ fn record_refusal(
     id: &[u8],
 ) {
     worker.metrics.not_served(error.reason);
-    worker.snapshot.borrow().unmatched.record(record);
+    let snapshot = worker.snapshot.borrow().clone();
+    snapshot.unmatched.record(record);
+    if let Some(durations) = &worker.durations {
+        let series = ServerSeries {
+            method: Method::of(method),
+            route: None,
+            status: record.status,
+            error: Some(error.reason.label()),
+            version: protocol.trim_start_matches("HTTP/"),
+            scheme: client.scheme(),
+        };
+        durations.server(series, record.total_ns);
+    }
     let fault = error.reason.fault();
     let mut failures = worker.failures.borrow_mut();
     let is_noted = failures.wants(fault, clock::now_ns());
@@ -309,6 +321,7 @@ fn record_refusal(
         error: Some(error),
         tls: client.tls.as_deref().map(|tls| &tls.session),
         proxied: client.proxied.as_deref(),
+        redaction: &snapshot.config().redaction,
         ..Line::default()
     };
     if let Some(writer) = log.as_mut().filter(|_| is_logged) {

@@ -96,6 +96,7 @@ impl Exchange<'_> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let mut known: Option<Arc<Identity>> = None;
         for id in all {
+            self.log.authenticator = Some(*id);
             let identity = if auth.authorizer(*id).is_some() {
                 // Seldom, and large.
                 Box::pin(self.call_authorizer(snapshot, *id)).await?

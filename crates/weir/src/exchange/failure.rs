@@ -15,6 +15,7 @@ impl Exchange<'_> {
     pub async fn refuse(&mut self, refusal: &Refusal<'_>) -> Result<(), Error> {
         let reason = if refusal.is_exceeded() { Reason::RateLimited } else { Reason::MissingKey };
         self.log.error = Some(reason.into());
+        self.log.limit = Some(refusal.limit_name().clone());
         self.worker.metrics.not_served(reason);
         self.ensure_request_id();
         self.skip_body();

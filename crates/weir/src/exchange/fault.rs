@@ -52,6 +52,7 @@ impl Exchange<'_> {
         if let Some(counts) = counts {
             counts.refused();
         }
+        self.log.own = Some("The route injects a fault");
         let title = b"{\"type\":\"about:blank\",\"title\":\"The gateway injected this fault\",\"status\":";
         let mut body = title.to_vec();
         encode::decimal(&mut body, u64::from(status));

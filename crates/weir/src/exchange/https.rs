@@ -19,6 +19,7 @@ impl Exchange<'_> {
         let Some((host, port)) = host.and_then(|host| Some((host, hosts.port_of(host)?))) else {
             return Err(Error::new(Reason::Misdirected, "this host is not served over TLS"));
         };
+        self.log.own = Some("The listener redirects to https");
         let mut location = format!("https://{host}").into_bytes();
         if port != 443 {
             location.extend_from_slice(format!(":{port}").as_bytes());

@@ -20,6 +20,7 @@ impl Exchange<'_> {
     /// # Errors
     /// When the client does not take it.
     pub async fn serve_methods(&mut self) -> Result<(), Error> {
+        self.log.own = Some("The gateway says which methods it takes");
         let mut fields = Vec::new();
         encode::field(&mut fields, b"Allow", METHODS);
         self.response(&Prepared::new(204, None, &fields, b"")).await
@@ -30,6 +31,7 @@ impl Exchange<'_> {
     /// # Errors
     /// When the client does not take it.
     pub async fn serve_preflight(&mut self, route: RouteId) -> Result<(), Error> {
+        self.log.own = Some("The request is the preflight of a cross-origin request");
         let snapshot = self.snapshot.clone();
         let fields = match &snapshot.config().routes[route.0].cors {
             Some(cors) => cors::preflight_fields(cors, &self.scratch.request, self.down.buffer.whole()),
@@ -45,6 +47,7 @@ impl Exchange<'_> {
     /// # Errors
     /// When the client does not take it.
     pub async fn serve_fixed(&mut self, route: RouteId) -> Result<(), Error> {
+        self.log.own = Some("The route has a fixed response");
         let snapshot = self.snapshot.clone();
         match &snapshot.routes[route.0].prepared {
             Some(prepared) => self.response(prepared).await,
@@ -57,6 +60,7 @@ impl Exchange<'_> {
     /// # Errors
     /// When the client does not take it.
     pub async fn redirect(&mut self, redirect: &Redirect, route: RouteId) -> Result<(), Error> {
+        self.log.own = Some("The route redirects");
         let mut location = Vec::new();
         let target = Target { path: &self.scratch.path, query: self.query() };
         match &redirect.parts {
@@ -79,6 +83,7 @@ impl Exchange<'_> {
     /// # Errors
     /// When there is none, or the client does not take it.
     pub async fn serve_builtin(&mut self, builtin: Builtin, route: RouteId) -> Result<(), Error> {
+        self.log.own = Some("The route has a document of the gateway");
         let shared = &self.worker.shared;
         let (status, body) = match builtin {
             Builtin::Healthz => (if shared.is_ready() { 200 } else { 503 }, shared.healthz()),

@@ -191,6 +191,7 @@ impl Exchange<'_> {
     /// When the client does not take it.
     pub(super) async fn send_page_for(&mut self, replaced: Replaced, due: u64) -> Result<(), Error> {
         let Replaced { status, mut fields } = replaced;
+        self.log.own = Some("A page replaces the upstream's error");
         let page = match self.page(status, true, due).await? {
             Some(page) => page,
             None => self.problem_of_upstream(status),

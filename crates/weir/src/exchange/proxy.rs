@@ -206,9 +206,11 @@ async fn try_upstream(x: &mut Exchange<'_>, plan: &Plan<'_>) -> Result<(), (Erro
         if x.scratch.trace.own().is_some() {
             x.scratch.trace.begin_attempt(x.worker.random(), lease.target().address().socket(), clock::loop_ns());
         }
+        let began_ns = x.begin_measuring();
         let failed = match attempt(x, plan, &mut lease, attempts).await {
             Ok(()) => {
                 x.scratch.trace.end_attempt(x.scratch.response.status, x.log.grpc_status, None, clock::loop_ns());
+                x.end_measuring(began_ns, &lease, x.scratch.response.status, None);
                 return Ok(());
             }
             Err(failed) => failed,
@@ -223,6 +225,7 @@ async fn try_upstream(x: &mut Exchange<'_>, plan: &Plan<'_>) -> Result<(), (Erro
             (None, None) => (0, Some(failed.error.reason.label())),
         };
         x.scratch.trace.end_attempt(status, failed.grpc_status, error, clock::loop_ns());
+        x.end_measuring(began_ns, &lease, status, error);
         let Some(cause) = failed.cause() else { return Err((failed.error, false)) };
         lease.excuse(Duration::from_nanos(x.stalls.client_ns().saturating_sub(client_ns)));
         match failed.kind {
@@ -310,6 +313,7 @@ async fn attempt(x: &mut Exchange<'_>, plan: &Plan<'_>, lease: &mut Lease, numbe
                 found.map_err(|error| Failed::of(x, error, false, false))?
             }
         };
+        x.log.upstream_version = Some(stream.http_version());
         let out = Outgoing::with(std::mem::take(&mut x.scratch.to_upstream));
         let mut up = UpstreamSide::new(stream, out);
         let result = upstream_attempt(x, plan, lease, &mut up, number).await;

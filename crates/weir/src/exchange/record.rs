@@ -2,17 +2,20 @@
 
 use std::ops::{Deref, DerefMut};
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use h1::{Known, Method};
 
 use super::{Exchange, Next, SendState, ai};
 use crate::client::downstream::Downstream;
+use crate::config::AuthId;
 use crate::error::{Error, Reason};
 use crate::observe::traces::Finished;
-use crate::observe::{Line, Record};
+use crate::observe::{ClientSeries, Line, Record, ServerSeries};
 use crate::policy::ai::metrics::End;
 use crate::runtime::clock;
+use crate::upstream::Lease;
 use crate::worker::{Scratch, Worker};
 
 /// What metrics and the log need to know.
@@ -35,6 +38,8 @@ pub(super) struct Journal {
     pub(super) tunnelled_bytes: u64,
     pub(super) response_bytes: u64,
     pub(super) upstream_ns: Option<u64>,
+    /// Version of HTTP on the connection to the upstream; none before there is one.
+    pub(super) upstream_version: Option<&'static str>,
     /// In queues of upstreams.
     pub(super) queue_ns: u64,
     pub(super) overhead_ns: Option<u64>,
@@ -44,6 +49,12 @@ pub(super) struct Journal {
     pub(super) auth: Option<&'static str>,
     /// Why a credential does not hold.
     pub(super) auth_detail: Option<&'static str>,
+    /// The authenticator that was the last to decide.
+    pub(super) authenticator: Option<AuthId>,
+    /// The limit that refused the request.
+    pub(super) limit: Option<Arc<str>>,
+    /// What the gateway sent by itself, or in place of the upstream's response.
+    pub(super) own: Option<&'static str>,
 }
 
 /// An exchange with a client: it is recorded also where it is cut off, which is where its future is dropped.
@@ -130,6 +141,9 @@ impl Exchange<'_> {
             None => &self.snapshot.unmatched,
         };
         metrics.record(&record);
+        if let Some(durations) = &self.worker.durations {
+            durations.server(self.server_series(), total_ns);
+        }
         if let Some(trace) = self.scratch.trace.own().filter(|own| own.is_sampled) {
             metrics.keep_trace(&record, trace);
             self.record_trace(ended_ns);
@@ -202,6 +216,9 @@ impl Exchange<'_> {
             cache: log.cache,
             auth: log.auth,
             auth_detail: log.auth_detail,
+            authenticator: log.authenticator.and_then(|id| Some(&*config.auth.get(id.0)?.name)),
+            limit: log.limit.as_deref(),
+            own: log.own,
             would_refuse: would_refuse
                 .map(|limit| &*limit.spec.name)
                 .or_else(|| self.ai.as_ref()?.would_refuse.as_deref()),
@@ -211,6 +228,48 @@ impl Exchange<'_> {
             tls: self.down.client.tls.as_deref().map(|tls| &tls.session),
             proxied: self.down.client.proxied.as_deref(),
             request_fields: Some((&request.fields, buf)),
+            redaction: &config.redaction,
+        }
+    }
+
+    /// Version of the protocol that the client speaks.
+    fn version(&self) -> &'static str {
+        let protocol = self.down.stream.protocol().unwrap_or(self.scratch.request.version.text());
+        protocol.trim_start_matches("HTTP/")
+    }
+
+    fn server_series(&self) -> ServerSeries {
+        ServerSeries {
+            method: self.scratch.request.method,
+            route: self.route.map(|route| self.snapshot.routes[route.0].pattern.clone()),
+            status: self.log.status,
+            error: self.log.error.map(|error| error.reason.label()),
+            version: self.version(),
+            scheme: self.down.client.scheme(),
+        }
+    }
+
+    /// An attempt begins: when, if durations are measured.
+    #[inline]
+    pub(super) fn begin_measuring(&mut self) -> Option<u64> {
+        self.log.upstream_version = None;
+        self.worker.durations.is_some().then(clock::loop_ns)
+    }
+
+    /// An attempt ended that [began](Self::begin_measuring) then; `status` is 0 without a response.
+    #[inline]
+    pub(super) fn end_measuring(&self, began_ns: Option<u64>, lease: &Lease, status: u16, error: Option<&'static str>) {
+        if let (Some(durations), Some(began_ns)) = (&self.worker.durations, began_ns) {
+            let target = lease.target();
+            let series = ClientSeries {
+                method: self.scratch.request.method,
+                server: target.configured_name().clone(),
+                status,
+                error,
+                version: self.log.upstream_version,
+                scheme: if target.address().is_tls() { "https" } else { "http" },
+            };
+            durations.client(series, clock::loop_ns().saturating_sub(began_ns));
         }
     }
 
@@ -222,7 +281,6 @@ impl Exchange<'_> {
         let request = &self.scratch.request;
         let route = self.route.map(|route| &config.routes[route.0]);
         let choice = self.route.and_then(|route| self.snapshot.routes[route.0].choices.get(log.slot.wrapping_sub(1)));
-        let pattern = route.map(|route| route.matcher.path.to_string()).unwrap_or_default();
         recorder.record(
             &self.scratch.trace,
             &Finished {
@@ -234,8 +292,8 @@ impl Exchange<'_> {
                 query: request.query.map(|query| query.of_buf(buf)).unwrap_or_default(),
                 host: request.authority.map(|authority| authority.of_buf(buf)).unwrap_or_default(),
                 scheme: self.down.client.scheme(),
-                version: self.down.stream.protocol().unwrap_or(request.version.text()).trim_start_matches("HTTP/"),
-                pattern: &pattern,
+                version: self.version(),
+                pattern: self.route.map_or("", |route| &self.snapshot.routes[route.0].pattern),
                 route: route.map_or("", |route| &route.name),
                 upstream: choice.map_or("", |choice| &config.upstreams[choice.upstream.0].name),
                 status: log.status,
@@ -247,6 +305,7 @@ impl Exchange<'_> {
                 request_id: &self.scratch.request_id,
                 consumer: self.identity.as_deref().and_then(|who| who.consumer.as_deref()).unwrap_or_default(),
                 cache: log.cache.unwrap_or_default(),
+                redaction: &config.redaction,
             },
         );
     }

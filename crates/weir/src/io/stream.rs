@@ -142,6 +142,11 @@ impl Stream {
         }
     }
 
+    /// Version of HTTP that a target gets.
+    pub fn http_version(&self) -> &'static str {
+        if self.http2_upstream().is_some() { "2" } else { "1.1" }
+    }
+
     /// Protocol of the client, where that is not HTTP/1.
     pub fn protocol(&self) -> Option<&'static str> {
         matches!(self, Stream::Http2(_)).then_some("HTTP/2")

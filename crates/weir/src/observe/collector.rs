@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use compress::{Coding, Encoder, Failed};
 use http_body_util::Full;
 use hyper::Request;
-use hyper::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER, USER_AGENT};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, RETRY_AFTER, USER_AGENT};
 use telemetry::export::rejected;
 use tls::client::Options;
 use tokio::sync::Mutex;
@@ -17,6 +18,16 @@ use crate::upstream::client::PersistentConnection;
 
 /// Bytes of a response.
 const RESPONSE: usize = 64 * 1024;
+
+/// Level of gzip: higher ones save little of such messages.
+const LEVEL: u8 = 1;
+
+/// The content of a call in the coding of the collector; sent again, it is the same.
+#[derive(Debug, Clone)]
+pub(super) struct Content {
+    bytes: Bytes,
+    is_gzip: bool,
+}
 
 /// Where one signal goes.
 pub(super) struct Collector {
@@ -43,16 +54,27 @@ impl Collector {
         self.spec.endpoint.split('?').next().unwrap_or_default()
     }
 
+    /// The content of a call that carries this message; as it is where there is no memory to compress it.
+    pub(super) fn content(&self, message: Vec<u8>) -> Content {
+        match self.spec.is_compressed.then(|| gzip(&message)) {
+            Some(Ok(coded)) => Content { bytes: coded.into(), is_gzip: true },
+            Some(Err(Failed)) | None => Content { bytes: message.into(), is_gzip: false },
+        }
+    }
+
     /// One call, within `limit`; how many spans or points the collector refused.
-    pub(super) async fn call(&self, body: Bytes, limit: Duration) -> Result<u64, Failure> {
+    pub(super) async fn call(&self, content: Content, limit: Duration) -> Result<u64, Failure> {
         let mut request = Request::post(&self.spec.endpoint)
             .header(CONTENT_TYPE, "application/x-protobuf")
             .header(USER_AGENT, concat!("weir/", env!("CARGO_PKG_VERSION")));
+        if content.is_gzip {
+            request = request.header(CONTENT_ENCODING, Coding::Gzip.name());
+        }
         for (name, value) in &self.spec.headers {
             request = request.header(name, value);
         }
         let fatal = |why: String| Failure { why, retry: None };
-        let request = request.body(Full::new(body)).map_err(|error| fatal(error.to_string()))?;
+        let request = request.body(Full::new(content.bytes)).map_err(|error| fatal(error.to_string()))?;
         let options = Options::default();
         let until = Instant::now() + limit;
         let late = || format!("{}: no response within {limit:?}", self.endpoint_shown());
@@ -75,6 +97,14 @@ impl Collector {
         let retry = matches!(status.as_u16(), 429 | 502 | 503 | 504).then(|| retry_after(&response.head.headers));
         Err(Failure { why, retry })
     }
+}
+
+fn gzip(message: &[u8]) -> Result<Vec<u8>, Failed> {
+    let mut coded = Vec::new();
+    let mut encoder = Encoder::new(Coding::Gzip, LEVEL, Some(message.len() as u64))?;
+    encoder.push(message, &mut coded)?;
+    encoder.finish(&mut coded)?;
+    Ok(coded)
 }
 
 /// `Retry-After` in seconds; a date is not read, the backoff does.

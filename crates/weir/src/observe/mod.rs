@@ -17,8 +17,9 @@ pub mod traces;
 pub use access_log::{AccessLog, Call, Line, Writer};
 pub use instance::with_instance;
 pub use metrics::{
-    AuthMetrics, CacheMetrics, CacheTotals, ContractMetrics, FaultMetrics, HandshakeResult, HeaderResult, LimitMetrics,
-    Metrics, MirrorMetrics, Record, RedisMetrics, RouteMetrics, Shard, UpstreamMetrics,
+    AuthMetrics, CacheMetrics, CacheTotals, ClientSeries, ContractMetrics, FaultMetrics, HandshakeResult, HeaderResult,
+    HttpDurations, LimitMetrics, Metrics, MirrorMetrics, Record, RedisMetrics, RouteMetrics, ServerSeries, Shard,
+    UpstreamMetrics,
 };
 pub use push::{Push, collect_exports};
 pub use traces::{Recorder, Trace, Traces};

@@ -6,7 +6,6 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use bytes::Bytes;
 use telemetry::export::Envelope;
 use tokio::time::sleep;
 
@@ -70,8 +69,8 @@ impl Push {
 
     async fn send(&self, metrics: &Metrics, limit: Duration) {
         let values = metrics.otlp();
-        let body = Bytes::from(self.envelope.request([values.bytes()]));
-        match self.collector.call(body, limit).await {
+        let content = self.collector.content(self.envelope.request([values.bytes()]));
+        match self.collector.call(content, limit).await {
             Ok(refused) => {
                 self.stats.refused.fetch_add(refused.min(values.count()), Relaxed);
                 if self.stats.failing.swap(0, Relaxed) == 1 {

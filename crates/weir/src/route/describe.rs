@@ -44,18 +44,18 @@ impl Described {
             methods: route.matcher.methods.iter().map(ToString::to_string).collect(),
             host: route.matcher.host.to_string(),
             path: route.matcher.path.to_string(),
-            headers: conditions(&route.matcher.headers),
-            query: conditions(&route.matcher.query),
+            headers: conditions(config, &route.matcher.headers),
+            query: conditions(config, &route.matcher.query),
             checked: route.contract.as_ref().map(|rules| checked(route, rules)),
             to: destination(config, &route.action),
         }
     }
 }
 
-fn conditions(wanted: &[(Arc<str>, Condition)]) -> BTreeMap<String, String> {
+fn conditions(config: &Config, wanted: &[(Arc<str>, Condition)]) -> BTreeMap<String, String> {
     let text = |(name, condition): &(Arc<str>, Condition)| {
         let value = condition.to_string();
-        (name.to_string(), shown(name, &value).to_owned())
+        (name.to_string(), shown(&config.redaction, name, &value).to_owned())
     };
     wanted.iter().map(text).collect()
 }

@@ -203,7 +203,7 @@ pub fn explain(config: &Config, table: &Table, request: &Request) -> Explanation
     let others =
         config.routes.iter().enumerate().filter(|(index, _)| found.is_none_or(|found| found.route != RouteId(*index)));
     let why = |(_, route): (usize, &Route)| {
-        let why = why_not(route, request, target)?;
+        let why = why_not(config, route, request, target)?;
         Some(Other { route: route.name.to_string(), why })
     };
     explained.others = others.filter_map(why).collect();
@@ -215,7 +215,7 @@ fn taken(config: &Config, request: &Request, route: &Route, found: RouteMatch, t
     let mut taken = TakenRoute {
         name: route.name.to_string(),
         to: Described::of(config, route).to,
-        because: because(&route.matcher),
+        because: because(config, &route.matcher),
         checked: Described::of(config, route).checked,
         forwards: Vec::new(),
         location: None,
@@ -268,7 +268,7 @@ fn taken(config: &Config, request: &Request, route: &Route, found: RouteMatch, t
 }
 
 /// What of a request a route matches.
-fn because(matcher: &Matcher) -> Vec<String> {
+fn because(config: &Config, matcher: &Matcher) -> Vec<String> {
     let mut parts = vec![format!("path {}", matcher.path)];
     if matcher.host != HostPattern::Any {
         parts.push(format!("host {}", matcher.host));
@@ -277,10 +277,10 @@ fn because(matcher: &Matcher) -> Vec<String> {
         parts.push(format!("method {}", matcher.methods.join(" or ")));
     }
     for (name, condition) in &matcher.headers {
-        parts.push(format!("{name}: {}", shown(name, &condition.to_string())));
+        parts.push(format!("{name}: {}", shown(&config.redaction, name, &condition.to_string())));
     }
     for (name, condition) in &matcher.query {
-        parts.push(format!("query {name}={}", shown(name, &condition.to_string())));
+        parts.push(format!("query {name}={}", shown(&config.redaction, name, &condition.to_string())));
     }
     parts
 }
@@ -320,7 +320,7 @@ fn limits(config: &Config, route: &Route) -> Vec<String> {
 }
 
 /// Why another route whose path matches does not take the request; nothing for one whose path does not match.
-fn why_not(route: &Route, request: &Request, target: path::Target<'_>) -> Option<String> {
+fn why_not(config: &Config, route: &Route, request: &Request, target: path::Target<'_>) -> Option<String> {
     // The route alone, with one part after the other taken into account.
     let mut probe = route.clone();
     let headers_wanted = std::mem::take(&mut probe.matcher.headers);
@@ -349,15 +349,15 @@ fn why_not(route: &Route, request: &Request, target: path::Target<'_>) -> Option
     probe.matcher.headers = headers_wanted;
     probe.matcher.query = query_wanted;
     if !matches(&probe) {
-        return Some(format!("it wants {}", wanted(&probe.matcher)));
+        return Some(format!("it wants {}", conditions_text(config, &probe.matcher)));
     }
     Some(format!("{} comes after", probe.matcher.path))
 }
 
-/// What a route wants of fields and of the query, without what may be a secret: `x-tier=gold,?v=2`.
-fn wanted(matcher: &Matcher) -> String {
+/// What a route wants of fields and of the query in one word, `x-tier=gold,?v=2`, without what may be a secret; empty if it wants nothing.
+pub fn conditions_text(config: &Config, matcher: &Matcher) -> String {
     let part = |before: &str, name: &str, condition: &Condition| {
-        format!("{before}{name}={}", shown(name, &condition.to_string()))
+        format!("{before}{name}={}", shown(&config.redaction, name, &condition.to_string()))
     };
     let headers = matcher.headers.iter().map(|(name, condition)| part("", name, condition));
     let query = matcher.query.iter().map(|(name, condition)| part("?", name, condition));

@@ -75,6 +75,11 @@ impl Ord for TlsIdentity {
 }
 
 impl Address {
+    /// Whether connections are encrypted.
+    pub fn is_tls(&self) -> bool {
+        matches!(self, Address::Tls(..))
+    }
+
     /// The address of a TCP target.
     pub fn socket(&self) -> Option<SocketAddr> {
         match self {
@@ -132,6 +137,12 @@ impl Target {
     /// The same as text.
     pub fn address_text(&self) -> &str {
         &self.text
+    }
+
+    /// What the configuration calls it: its authority, else the source that named it, else its address. Host names and services have one name,
+    /// whatever addresses they lead to.
+    pub fn configured_name(&self) -> &Arc<str> {
+        self.authority.as_ref().or(self.source.as_ref()).unwrap_or(&self.text)
     }
 
     /// The `Host` that the target sees unless the route rewrites it; `None`: the client's own.

@@ -16,7 +16,7 @@ use h1::{RequestHead, ResponseHead};
 
 use crate::io::buffer::Buffers;
 use crate::observe::access_log::Notes;
-use crate::observe::{Recorder, Shard, Trace, Writer};
+use crate::observe::{HttpDurations, Recorder, Shard, Trace, Writer};
 use crate::policy::cache::lookup::KeyScratch;
 use crate::policy::compress;
 use crate::policy::limit::Work;
@@ -59,6 +59,8 @@ pub struct Worker {
     pub tls_configs: TlsConfigs,
     /// This worker's counts.
     pub metrics: Shard,
+    /// This worker's durations for a collector of metrics.
+    pub durations: Option<HttpDurations>,
     /// This worker's access log.
     pub log: RefCell<Option<Writer>>,
     /// This worker's notes of failures, for the console.
@@ -145,6 +147,7 @@ impl Worker {
             log: RefCell::new(shared.access_log().map(|log| log.worker())),
             failures: RefCell::new(shared.metrics().recent_failures().worker()),
             traces: RefCell::new(shared.traces().map(|traces| traces.worker())),
+            durations: shared.push().map(|_| metrics.http_durations()),
             shared,
             snapshot: RefCell::new(Rc::new(snapshot)),
             buffers: Buffers::new(),

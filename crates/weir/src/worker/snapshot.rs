@@ -99,6 +99,8 @@ pub struct Snapshot {
 pub struct RouteState {
     /// Counts.
     pub metrics: RouteMetrics,
+    /// The path pattern as text.
+    pub pattern: Arc<str>,
     /// Rate limits.
     pub limits: RouteLimits,
     /// What the upstream does not see of the sender's credentials.
@@ -283,7 +285,21 @@ impl RouteState {
         let metrics = shard.route(&route.name, &names);
         let mirror = route.mirror.as_ref().map(|_| shard.mirror(&route.name));
         let faults = route.fault.map(|_| shard.fault(&route.name));
-        RouteState { metrics, limits, auth_edits, choices, members, guard, prepared, contract, mirror, faults, cache }
+        let pattern = route.matcher.path.to_string().into();
+        RouteState {
+            metrics,
+            pattern,
+            limits,
+            auth_edits,
+            choices,
+            members,
+            guard,
+            prepared,
+            contract,
+            mirror,
+            faults,
+            cache,
+        }
     }
 
     /// How long a request may take: with several upstreams that share them, as long as the most patient one lets it.

@@ -32,6 +32,24 @@ fn credentials_are_blanked_and_the_rest_is_shown() {
 }
 
 #[test]
+fn names_of_the_file_are_blanked_too() {
+    let text = "
+listen: 127.0.0.1:0
+redact: [X-Tenant, coupon]
+telemetry: {resource: {coupon: hidden1, team: edge}, traces: {endpoint: 'http://127.0.0.1:1/v1/traces?coupon=hidden2&team=shown1'}}
+upstreams: {app: {targets: [http://127.0.0.1:1], health: {path: '/healthz?Coupon=hidden3'}}}
+routes:
+  - match: {path: /a, headers: {x-tenant: hidden4}, query: {coupon: hidden5, page: shown2}}
+    upstream: app
+    headers: {request: {set: {X-TENANT: hidden6, X-A: shown3}}, response: {add: {x-tenant: hidden7}}}
+";
+    let file: File = yaml::parse(text, &|_| None).unwrap();
+    let shown = file.to_yaml_without_secrets();
+    assert!(!shown.contains("hidden"), "{shown}");
+    assert!((1..=3).all(|number| shown.contains(&format!("shown{number}"))), "{shown}");
+}
+
+#[test]
 fn debug_output_holds_no_credentials() {
     let file: File = yaml::parse(FILE, &|_| None).unwrap();
     let text = format!("{file:?}");

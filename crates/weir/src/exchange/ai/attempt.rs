@@ -184,9 +184,14 @@ pub(super) async fn attempt(
     if is_traced {
         x.scratch.trace.begin_attempt(x.worker.random(), lease.target().address().socket(), clock::loop_ns());
     }
+    let began_ns = x.begin_measuring();
     let result = on_connection(x, call, plan, &mut lease, begun).await;
-    if is_traced {
-        span::end(x, plan, &result);
+    if is_traced || began_ns.is_some() {
+        let outcome = span::outcome(x, &result);
+        if is_traced {
+            span::end(x, plan, &result, outcome);
+        }
+        x.end_measuring(began_ns, &lease, outcome.0, outcome.1);
     }
     if let Err(failed) = &result {
         // A call that waited in the queue until its time was over says nothing about the target.
@@ -226,6 +231,7 @@ async fn on_connection(
             Some(reached) => reached,
             None => way.stream_to(x, lease, may_reuse).await.map_err(Failed::unreached)?,
         };
+        x.log.upstream_version = Some(stream.http_version());
         let out = Outgoing::with(std::mem::take(&mut x.scratch.to_upstream));
         let mut up = UpstreamSide::new(stream, out);
         let result = exchange_with(x, call, plan, (&mut *lease, &mut up), begun).await;

@@ -45,6 +45,7 @@ pub(super) async fn reserve(x: &mut Exchange<'_>, call: &Call<'_>) -> Result<Opt
         }
         Err(refused) => {
             budget::write_refused(lines, &refused);
+            x.log.limit = Some(refused.budget.spec.name.clone());
             let (reason, code) = match refused.reason {
                 RefusedFor::MissingKey => (Reason::MissingKey, "missing_key"),
                 _ if refused.is_quota() => (Reason::RateLimited, "insufficient_quota"),

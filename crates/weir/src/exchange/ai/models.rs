@@ -75,6 +75,7 @@ pub(super) async fn run(
         }
     };
     let body = document.to_string();
+    x.log.own = Some("The gateway says which models it has");
     x.response(&Prepared::new(200, Some("application/json"), b"", body.as_bytes())).await?;
     Ok(())
 }

@@ -310,7 +310,7 @@ pub(super) fn write_query(out: &mut Vec<u8>, query: Option<&[u8]>) {
         let name = name.strip_suffix(b"%5B%5D").or(name.strip_suffix(b"%5b%5d")).unwrap_or(name);
         let name = name.strip_suffix(b"[]").unwrap_or(name);
         // An escaped name could be any: those of these APIs have no other escapes. A server that reads `model` there would serve another one.
-        if redact::is_secret(name) || name.eq_ignore_ascii_case(b"model") || name.contains(&b'%') {
+        if redact::BUILT_IN.is_secret(name) || name.eq_ignore_ascii_case(b"model") || name.contains(&b'%') {
             continue;
         }
         out.push(separator);

@@ -20,14 +20,16 @@ pub(super) fn render(line: &Line<'_>, out: &mut Vec<u8>, clock: &mut Rfc3339) {
     // Nothing of an exchange that ended before its request line was complete.
     escape(out, or_dash(line.method), line::METHOD, b' ');
     out.push(b' ');
-    line::shown_url(or_dash(line.path), |shown| escape(out, shown, line::PATH, b' '));
+    line::shown_url(line.redaction, or_dash(line.path), |shown| escape(out, shown, line::PATH, b' '));
     if let Some(query) = line.query {
         out.push(b'?');
-        line::shown_query(query, |shown| escape(out, shown, line::PATH, b' '));
+        line::shown_query(line.redaction, query, |shown| escape(out, shown, line::PATH, b' '));
     }
     write!(out, " {}\" {} {} \"", line.protocol, line.status, line.response_bytes)
         .expect("a Vec takes what is written");
-    line::shown_url(or_dash(line.referer.unwrap_or_default()), |shown| escape(out, shown, line::FIELD, b'"'));
+    line::shown_url(line.redaction, or_dash(line.referer.unwrap_or_default()), |shown| {
+        escape(out, shown, line::FIELD, b'"')
+    });
     out.extend_from_slice(b"\" \"");
     escape(out, or_dash(line.user_agent.unwrap_or_default()), line::FIELD, b'"');
     out.extend_from_slice(b"\"\n");

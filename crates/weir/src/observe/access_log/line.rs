@@ -8,12 +8,13 @@ use proxy_protocol::Received;
 
 use super::form::{Form, Json, Logfmt, Name, name};
 use super::template::Fields;
+use super::why::Sentence;
 use super::{combined, json};
 use crate::config::ClientAddress;
+use crate::config::redact::{self, Redaction};
 use crate::config::{FieldSet, LogFields, LogFormat, LoggedHeader};
 use crate::error::Error;
 use crate::observe::clock::Rfc3339;
-use crate::observe::redact;
 
 /// Bytes after which a field is cut; see [`LONGEST`].
 pub(super) const METHOD: usize = 32;
@@ -22,12 +23,14 @@ pub(super) const PATH: usize = 2048;
 pub(super) const FIELD: usize = 512;
 pub(super) const NAME: usize = 256;
 const ID: usize = 128;
+/// Of the sentence that says what decided.
+pub(super) const WHY: usize = 512;
 /// The longest list of violations: ten, with a pointer of 256 bytes each that may be escaped.
 pub(super) const VIOLATIONS: usize = 10 * (6 * 256 + 128);
 
 /// No line is longer: every byte of every field escaped as `\u00XX`, and 4 KiB for keys and numbers.
 pub(super) const LONGEST: usize =
-    6 * (METHOD + HOST + 2 * PATH + 3 * FIELD + (21 + LogFields::MOST_ADDED) * NAME + ID) + VIOLATIONS + 4096;
+    6 * (METHOD + HOST + 2 * PATH + 3 * FIELD + WHY + (21 + LogFields::MOST_ADDED) * NAME + ID) + VIOLATIONS + 4096;
 
 /// A finished request, as it is logged. Text may hold any bytes: it is escaped, and cut where it is too long.
 ///
@@ -88,6 +91,12 @@ pub struct Line<'a> {
     pub auth: Option<&'static str>,
     /// Why a credential does not hold; clients are not told.
     pub auth_detail: Option<&'static str>,
+    /// Authenticator whose verdict counted.
+    pub authenticator: Option<&'a str>,
+    /// Limit that refused the request.
+    pub limit: Option<&'a str>,
+    /// What the gateway sent by itself, or in place of the upstream's response, in a sentence for `why`.
+    pub own: Option<&'static str>,
     /// Limit with `enforce: false` that would have refused the request.
     pub would_refuse: Option<&'a str>,
     /// Its span; none when no traces are configured.
@@ -102,6 +111,8 @@ pub struct Line<'a> {
     pub proxied: Option<&'a Received>,
     /// All fields of the request, and what they are spans of, for those that the configuration adds.
     pub request_fields: Option<(&'a message::Fields, &'a [u8])>,
+    /// Parameters of queries whose values are blanked.
+    pub redaction: &'a Redaction,
 }
 
 /// A line in which nothing is known.
@@ -135,6 +146,9 @@ impl Default for Line<'_> {
             cache: None,
             auth: None,
             auth_detail: None,
+            authenticator: None,
+            limit: None,
+            own: None,
             would_refuse: None,
             trace: None,
             violations: b"",
@@ -142,6 +156,7 @@ impl Default for Line<'_> {
             tls: None,
             proxied: None,
             request_fields: None,
+            redaction: &redact::BUILT_IN,
         }
     }
 }
@@ -214,9 +229,11 @@ impl Line<'_> {
         text::<F>(out, name!("method"), Some(self.method), METHOD);
         text::<F>(out, name!("host"), self.host, HOST);
         // The target of a request that cannot be parsed may be a URL with a user.
-        value::<F>(out, name!("path"), |out| shown_url(self.path, |shown| F::text(out, shown, PATH)));
+        value::<F>(out, name!("path"), |out| shown_url(self.redaction, self.path, |shown| F::text(out, shown, PATH)));
         if let Some(query) = self.query {
-            value::<F>(out, name!("query"), |out| shown_query(query, |shown| F::text(out, shown, PATH)));
+            value::<F>(out, name!("query"), |out| {
+                shown_query(self.redaction, query, |shown| F::text(out, shown, PATH))
+            });
         }
         count::<F>(out, name!("status"), u64::from(self.status));
         if let Some(status) = self.grpc_status {
@@ -244,7 +261,9 @@ impl Line<'_> {
         }
         text::<F>(out, name!("user_agent"), self.user_agent, FIELD);
         if let Some(referer) = self.referer {
-            value::<F>(out, name!("referer"), |out| shown_url(referer, |shown| F::text(out, shown, FIELD)));
+            value::<F>(out, name!("referer"), |out| {
+                shown_url(self.redaction, referer, |shown| F::text(out, shown, FIELD))
+            });
         }
         if self.fallback {
             flag::<F>(out, name!("fallback"), true);
@@ -284,6 +303,9 @@ impl Line<'_> {
             text::<F>(out, name!("fault"), Some(error.reason.fault().label().as_bytes()), NAME);
             text::<F>(out, name!("detail"), Some(error.detail.as_bytes()).filter(|d| !d.is_empty()), NAME);
         }
+        if let Some(sentence) = Sentence::of(self) {
+            text::<F>(out, name!("why"), Some(sentence.text()), WHY);
+        }
         if let Some((fields, buf)) = self.request_fields {
             for header in added {
                 let name = header.name.as_bytes();
@@ -291,7 +313,7 @@ impl Line<'_> {
                 if let Some(field) = found {
                     F::added_key(out.bytes, &header.field);
                     // It may be a URL, as that of `Referer` or of a proxy before this one.
-                    shown_url(field.value.of_buf(buf), |shown| F::text(out.bytes, shown, NAME));
+                    shown_url(self.redaction, field.value.of_buf(buf), |shown| F::text(out.bytes, shown, NAME));
                 }
             }
         }
@@ -374,10 +396,10 @@ fn count<F: Form>(out: &mut Out<'_>, name: &Name, count: u64) {
 }
 
 /// Hands on what may be shown of a query; takes memory only where something may not.
-pub(super) fn shown_query(query: &[u8], then: impl FnOnce(&[u8])) {
-    if redact::has_secrets(query) {
+pub(super) fn shown_query(redaction: &Redaction, query: &[u8], then: impl FnOnce(&[u8])) {
+    if redaction.has_secrets(query) {
         let mut shown = Vec::new();
-        redact::query(&mut shown, query);
+        redaction.query(&mut shown, query);
         then(&shown);
     } else {
         then(query);
@@ -385,10 +407,10 @@ pub(super) fn shown_query(query: &[u8], then: impl FnOnce(&[u8])) {
 }
 
 /// The same of a URL.
-pub(super) fn shown_url(url: &[u8], then: impl FnOnce(&[u8])) {
-    if redact::url_has_secrets(url) {
+pub(super) fn shown_url(redaction: &Redaction, url: &[u8], then: impl FnOnce(&[u8])) {
+    if redaction.url_has_secrets(url) {
         let mut shown = Vec::new();
-        redact::url(&mut shown, url);
+        redaction.url(&mut shown, url);
         then(&shown);
     } else {
         then(url);

@@ -16,6 +16,7 @@ mod recent;
 mod sink;
 mod syslog;
 mod template;
+mod why;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

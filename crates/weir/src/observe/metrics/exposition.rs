@@ -204,7 +204,8 @@ impl Samples<'_> {
                     Value::Count(n) => Number::Count(n),
                     Value::Number(n) => Number::Float(n),
                 };
-                points.number(labels, value);
+                let labels: Vec<_> = labels.iter().map(|(key, value)| (*key, otlp::Attribute::Text(value))).collect();
+                points.number(&labels, value);
                 Ok(())
             }
         }
@@ -255,7 +256,8 @@ impl Samples<'_> {
                         unix_ns: exemplar.unix_ms * 1_000_000,
                     })
                     .collect();
-                points.histogram(labels, (&bounds[..finite], &counts), sum, &exemplars);
+                let labels: Vec<_> = labels.iter().map(|(key, value)| (*key, otlp::Attribute::Text(value))).collect();
+                points.histogram(&labels, (&bounds[..finite], &counts), sum, &exemplars);
             }
         }
         Ok(())

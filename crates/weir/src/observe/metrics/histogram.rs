@@ -89,6 +89,24 @@ pub(super) static OVERHEAD: Bounds = Bounds::new(&[
     100_000_000,
 ]);
 
+/// What OpenTelemetry's HTTP conventions advise: 5 ms to 10 s.
+pub(super) static ADVISED: Bounds = Bounds::new(&[
+    5_000_000,
+    10_000_000,
+    25_000_000,
+    50_000_000,
+    75_000_000,
+    100_000_000,
+    250_000_000,
+    500_000_000,
+    750_000_000,
+    1_000_000_000,
+    2_500_000_000,
+    5_000_000_000,
+    7_500_000_000,
+    10_000_000_000,
+]);
+
 /// Upper bounds of buckets in nanoseconds, inclusive, with the table that finds them.
 #[derive(Debug)]
 pub(super) struct Bounds {

@@ -16,6 +16,7 @@ mod exposition;
 mod handshakes;
 mod headers;
 mod histogram;
+mod http_durations;
 mod names;
 mod policies;
 mod process;
@@ -40,6 +41,7 @@ use cells::{
 pub use exposition::{Exposition, Format, Samples, Source, Value};
 pub use handshakes::{HandshakeResult, HelloAwaited, collect_certificates};
 pub use headers::HeaderResult;
+pub use http_durations::{ClientSeries, HttpDurations, ServerSeries};
 use names::Names;
 use policies::BETWEEN;
 pub use policies::{
@@ -75,6 +77,7 @@ struct Process {
     limits: Names<LimitCells>,
     caches: Names<CacheCells>,
     redis: Names<RedisCells>,
+    http_durations: http_durations::Durations,
     reloads_applied: AtomicU64,
     reloads_refused: AtomicU64,
     /// The file on disk is not what is in force.
@@ -115,6 +118,7 @@ impl Metrics {
             limits: Names::default(),
             caches: Names::default(),
             redis: Names::default(),
+            http_durations: http_durations::Durations::default(),
             reloads_applied: AtomicU64::new(0),
             reloads_refused: AtomicU64::new(0),
             last_reload_refused: AtomicBool::new(false),

@@ -12,7 +12,7 @@ use super::exemplars::Exemplars;
 use super::exposition::{Exposition, Format};
 use super::histogram::{EXCHANGE, OVERHEAD, Total};
 use super::text::Text;
-use super::{Process, process};
+use super::{Process, http_durations, process};
 use crate::error::Reason;
 
 /// Every family.
@@ -33,6 +33,7 @@ pub(super) fn otlp(process: &Process) -> telemetry::metrics::Metrics {
     let unix_ns = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
     let mut metrics = telemetry::metrics::Metrics::new(unix_ns(process.started_at), unix_ns(SystemTime::now()));
     collect(process, &mut Exposition::otlp(&mut metrics)).expect("memory takes what is written");
+    http_durations::write(&process.http_durations, &mut metrics);
     metrics
 }
 

@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::time::Duration;
 
-use bytes::Bytes;
 use telemetry::export::Envelope;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{Batch, Shared};
 use crate::config;
-use crate::observe::collector::{Collector, Failure};
+use crate::observe::collector::{Collector, Content, Failure};
 use crate::upstream::Resolver;
 
 /// Calls for one batch, repeated ones included.
@@ -84,12 +83,12 @@ impl Exporter {
     }
 
     async fn send(&mut self, batches: &[Batch], spans: u64) {
-        let body = Bytes::from(self.envelope.request(batches.iter().map(|batch| &*batch.encoded)));
+        let content = self.collector.content(self.envelope.request(batches.iter().map(|batch| &*batch.encoded)));
         let shared = self.shared.clone();
         let stats = &shared.stats;
         let mut backoff = BACKOFF;
         for attempt in 1..=ATTEMPTS {
-            let failure = match self.call(body.clone()).await {
+            let failure = match self.call(content.clone()).await {
                 Ok(refused) => {
                     let refused = refused.min(spans);
                     stats.exported.fetch_add(spans - refused, Relaxed);
@@ -121,12 +120,12 @@ impl Exporter {
     }
 
     /// One call. The end of the process shortens it, also while it is in flight.
-    async fn call(&mut self, body: Bytes) -> Result<u64, Failure> {
+    async fn call(&mut self, content: Content) -> Result<u64, Failure> {
         let mut limit = self.traces.collector.timeout;
         if let Some(ends) = self.ends {
             limit = limit.min(ends.saturating_duration_since(Instant::now()));
         }
-        let call = self.collector.call(body, limit);
+        let call = self.collector.call(content, limit);
         tokio::pin!(call);
         tokio::select! {
             biased;
@@ -146,7 +145,12 @@ mod tests {
 
     fn to(address: &str, timeout: Duration) -> config::Traces {
         config::Traces {
-            collector: config::Collector { endpoint: format!("http://{address}/"), timeout, headers: Vec::new() },
+            collector: config::Collector {
+                endpoint: format!("http://{address}/"),
+                timeout,
+                headers: Vec::new(),
+                is_compressed: false,
+            },
             share: 1.0,
             respects_parent: true,
             queue: 512,

@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 use super::trace::{Generation, Trace};
 use super::{Batch, Shared, Traces};
 use crate::config::ClientAddress;
+use crate::config::redact::Redaction;
 use crate::error::Error;
-use crate::observe::redact;
 
 /// A buffer that holds this much is handed over.
 const FULL: usize = 64 * 1024;
@@ -81,6 +81,8 @@ pub struct Finished<'a> {
     pub consumer: &'a str,
     /// State of the cache.
     pub cache: &'a str,
+    /// Parameters whose values are not shown.
+    pub redaction: &'a Redaction,
 }
 
 impl Recorder {
@@ -194,9 +196,9 @@ impl Recorder {
             span.text("http.request.method_original", it.method);
         }
         span.text("url.scheme", it.scheme.as_bytes()).text("url.path", it.path);
-        if redact::has_secrets(it.query) {
+        if it.redaction.has_secrets(it.query) {
             bytes.clear();
-            redact::query(bytes, it.query);
+            it.redaction.query(bytes, it.query);
             span.text("url.query", bytes);
         } else {
             span.text("url.query", it.query);
@@ -340,6 +342,7 @@ mod tests {
                     endpoint: "http://127.0.0.1:9/".to_owned(),
                     timeout: Duration::from_secs(1),
                     headers: Vec::new(),
+                    is_compressed: false,
                 },
                 share: 1.0,
                 respects_parent: true,

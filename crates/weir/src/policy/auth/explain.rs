@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use super::shared::{Authenticators, MaterialOf, Shared};
 use super::worker::{WorkerAuth, keys_of};
 use crate::config::raw::secrets::without_tokens;
+use crate::config::redact::Redaction;
 use crate::config::{
     AuthId, AuthMethod, AuthorizerForm, Config, CredentialPlace, Jwt, KeyStore, Route, RouteAllow, TokenKeys,
 };
@@ -58,10 +59,10 @@ fn describe(config: &Config, id: AuthId, shared: &Shared, now: u64) -> Value {
             let source = match &jwt.keys {
                 TokenKeys::File(path, _) => path.display().to_string(),
                 TokenKeys::Secret(..) => "a shared secret".to_owned(),
-                TokenKeys::Issuer(keys) => keys
-                    .url
-                    .as_deref()
-                    .map_or_else(|| "the URL that the issuer\u{2019}s description names".to_owned(), without_tokens),
+                TokenKeys::Issuer(keys) => keys.url.as_deref().map_or_else(
+                    || "the URL that the issuer\u{2019}s description names".to_owned(),
+                    |url| without_tokens(&config.redaction, url),
+                ),
             };
             let key_set = match &material.of {
                 MaterialOf::Tokens(set) => Some(key_set(set)),
@@ -70,7 +71,7 @@ fn describe(config: &Config, id: AuthId, shared: &Shared, now: u64) -> Value {
             let fetches = shared.issuer.as_ref().map(|issuer| {
                 let [(_, ok), (_, failed)] = issuer.outcomes();
                 let failure = issuer.last_failure();
-                let failure = failure.map(|(ago, why)| json!({ "ago": ago, "error": without_queries(&why) }));
+                let failure = failure.map(|(ago, why)| json!({ "ago": ago, "error": without_queries(&config.redaction, &why) }));
                 json!({ "age": issuer.age(), "usable": issuer.is_usable(), "ok": ok, "failed": failed, "last_failure": failure })
             });
             json!({ "method": "jwt", "source": source, "expects": expected(jwt), "key_set": key_set, "fetches": fetches })
@@ -97,7 +98,7 @@ fn describe(config: &Config, id: AuthId, shared: &Shared, now: u64) -> Value {
             let cached = authorizer.cache.as_ref().map(|cache| cache.ttl.as_secs_f64());
             json!({
                 "method": method,
-                "source": format!("upstream {upstream}, {}", without_tokens(&authorizer.path)),
+                "source": format!("upstream {upstream}, {}", without_tokens(&config.redaction, &authorizer.path)),
                 "fails_open": authorizer.fails_open,
                 "cached_seconds": cached,
             })
@@ -157,8 +158,8 @@ fn key_set(set: &KeySet) -> Value {
 }
 
 /// URLs within a text may have a token in their query.
-fn without_queries(text: &str) -> String {
-    text.split(' ').map(without_tokens).collect::<Vec<_>>().join(" ")
+fn without_queries(redaction: &Redaction, text: &str) -> String {
+    text.split(' ').map(|word| without_tokens(redaction, word)).collect::<Vec<_>>().join(" ")
 }
 
 /// What an authenticator says of a token.

@@ -1,5 +1,7 @@
 //! How a refusal looks: the limit's own status and body, or a problem document (RFC 9457).
 
+use std::sync::Arc;
+
 use h1::encode;
 
 use super::worker::{WorkerLimit, WorkerLimits};
@@ -51,7 +53,7 @@ impl<'a> Refusal<'a> {
     }
 
     /// Name of the limit.
-    pub fn limit_name(&self) -> &str {
+    pub fn limit_name(&self) -> &Arc<str> {
         &self.limit.limit.spec.name
     }
 

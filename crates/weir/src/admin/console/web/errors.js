@@ -21,7 +21,7 @@ const prose = (text) => text.split('`').map((part, index) => (index % 2 === 1 ? 
 
 function why(error, reasons) {
   const { title, advice } = reasons[error.reason] ?? {};
-  return [code(error.reason), ` ${title ?? ''}`, error.detail && `: ${error.detail}`, advice && el('div', { class: 'quiet' }, prose(advice))].filter(Boolean);
+  return [code(error.reason), ` ${error.why ?? title ?? ''}`, advice && el('div', { class: 'quiet' }, prose(advice))].filter(Boolean);
 }
 
 function took(error) {

@@ -59,6 +59,7 @@ fn a_line_with_everything() {
         "bytes_in": 310, "bytes_out": 1234, "duration_ms": 41.234, "upstream_ms": 40.0, "attempts": 2,
         "request_id": "0123456789abcdef", "user_agent": "curl/8 \u{1f30a}", "referer": "http://example.com/", "fallback": true,
         "cache": "miss", "violations": [{"in": "body"}], "reason": "upstream_reset", "fault": "upstream", "detail": "while reading the head",
+        "why": "The upstream closed the connection without a response: while reading the head (upstream python, target 127.0.0.1:8001, 2 attempts, a fallback)",
     });
     assert_eq!(value, expected);
 }
@@ -152,6 +153,9 @@ fn the_longest_line_fits() {
         cache: Some(Box::leak(name.clone().into_boxed_str())),
         auth: Some(Box::leak(name.clone().into_boxed_str())),
         auth_detail: Some(Box::leak(name.clone().into_boxed_str())),
+        authenticator: Some(Box::leak(name.clone().into_boxed_str())),
+        limit: Some(Box::leak(name.clone().into_boxed_str())),
+        own: Some(Box::leak(name.clone().into_boxed_str())),
         would_refuse: Some(Box::leak(name.clone().into_boxed_str())),
         trace: Some(telemetry::Parent {
             trace: telemetry::TraceId(u128::MAX),
@@ -163,6 +167,7 @@ fn the_longest_line_fits() {
         tls: Some(&session),
         proxied: None,
         request_fields: None,
+        redaction: &crate::config::redact::BUILT_IN,
     };
     for format in [LogFormat::Json, LogFormat::Combined, LogFormat::Logfmt] {
         rendered_as(&longest, format);
@@ -173,7 +178,7 @@ proptest! {
     /// Whatever is left out: the other fields stay as they were, and the line what it was.
     #[test]
     fn fields_are_left_out(names in prop::collection::vec(prop::sample::select(crate::config::LOG_FIELDS), 0..12)) {
-        let line = Line { user_agent: Some(b"curl"), query: Some(b"a=1"), fallback: true, ..line() };
+        let line = Line { user_agent: Some(b"curl"), query: Some(b"a=1"), consumer: Some("shop"), ..line() };
         let mut fields = LogFields::default();
         for name in &names {
             fields.dropped.insert(FieldSet::index(name).unwrap());
