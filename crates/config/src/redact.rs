@@ -131,15 +131,21 @@ impl Redaction {
 
     /// Where the value of a pair begins that must not be shown. In `Referer` a query may end with a fragment, which has pairs too.
     fn secret_value(&self, pair: &[u8]) -> Option<usize> {
-        let mut from = 0;
-        loop {
-            let rest = &pair[from..];
-            let equals = rest.iter().position(|&byte| byte == b'=')?;
-            if self.is_secret(rest) {
-                return Some(from + equals + 1);
+        // Each name is looked at once, however many fragments there are: a client may send a whole head of them.
+        let (mut name, mut in_value) = (0, false);
+        for (at, byte) in pair.iter().enumerate() {
+            match byte {
+                b'#' => (name, in_value) = (at + 1, false),
+                b'=' if !in_value => {
+                    if self.is_secret(&pair[name..at]) {
+                        return Some(at + 1);
+                    }
+                    in_value = true;
+                }
+                _ => {}
             }
-            from += rest.iter().position(|&byte| byte == b'#')? + 1;
         }
+        None
     }
 
     /// Whether a query has anything that must not be shown.
@@ -259,6 +265,21 @@ mod tests {
         }
         assert_eq!(shown("q=1#access_token=a&code=b"), "q=1#access_token=[redacted]&code=[redacted]");
         assert_eq!(shown("key=a#b=c"), "key=[redacted]");
+        assert_eq!(shown("a#b#token=c#key=d"), "a#b#token=[redacted]");
+        assert_eq!(shown("a=token=b#c"), "a=token=b#c");
+    }
+
+    /// With a look at all that follows each `#` this would run for hours.
+    #[test]
+    fn a_megabyte_of_fragments_is_read_once() {
+        let many = "#".repeat(1 << 20);
+        for (end, shown_end) in [("=", "="), ("token=1", "token=[redacted]"), ("=#token=1", "=#token=[redacted]")] {
+            assert!(shown(&format!("{many}{end}")).ends_with(shown_end), "{end}");
+        }
+        let pairs = "a=b#".repeat(1 << 18);
+        assert_eq!(shown(&pairs), pairs);
+        let escapes = "%".repeat(1 << 20);
+        assert_eq!(shown(&format!("{escapes}={many}")).len(), (1 << 21) + 1);
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! | [`RequestHead`], [`ResponseHead`] | a head without connection facts, for every protocol |
 //! | [`path`], [`host`] | the one form of every path and host name, which routes, limits, caches and upstreams all see |
 //! | [`form`] | names and values of queries, decoded |
+//! | [`credentials`] | fields that are secret wherever they occur |
 //! | [`validate`] | which bytes may be in names, values and authorities |
 //! | [`Limits`] | sizes above which a message is refused |
 //!
@@ -22,6 +23,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod credentials;
 mod field;
 pub mod form;
 mod head;

@@ -237,7 +237,8 @@ impl Resolver<'_> {
         let own = config.credential_fields();
         for text in self.file.access_log.as_option().iter().flat_map(|log| &log.fields.add) {
             let name = text.strip_prefix("header:").unwrap_or(text);
-            let mut secrets = SECRET_FIELDS.iter().copied().chain(own.iter().map(|name| &**name));
+            let common = SECRET_FIELDS.into_iter().chain(message::credentials::FIELDS);
+            let mut secrets = common.chain(own.iter().map(|name| &**name));
             if secrets.any(|secret| secret.eq_ignore_ascii_case(name)) {
                 self.problem(text.origin, format!("`{name}` carries credentials, which are not logged"));
             }

@@ -2,21 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use message::Known;
-
-/// Fields that are credentials wherever they occur, in lower case. The four of HTTP itself are known anyway.
-const ALWAYS: [&str; 10] = [
-    "api-key",
-    "apikey",
-    "x-access-token",
-    "x-amz-security-token",
-    "x-api-key",
-    "x-auth-token",
-    "x-csrf-token",
-    "x-goog-api-key",
-    "x-goog-iap-jwt-assertion",
-    "x-xsrf-token",
-];
+use message::{Known, credentials};
 
 /// Which fields never enter a table, neither here nor at another hop: who can send fields of the same connection could guess a value by the
 /// length of what is compressed with it.
@@ -36,7 +22,7 @@ impl SensitiveNames {
         let of_http = [Known::Authorization, Known::Cookie, Known::SetCookie, Known::ProxyAuthorization];
         let known = of_http.into_iter().fold(0, |known, one| known | bit(one));
         let mut all = SensitiveNames { known, lengths: 0, names: Vec::new() };
-        ALWAYS.into_iter().chain(more).for_each(|name| all.add(name));
+        credentials::FIELDS.into_iter().chain(more).for_each(|name| all.add(name));
         all
     }
 

@@ -228,6 +228,7 @@ impl Exchange<'_> {
             tls: self.down.client.tls.as_deref().map(|tls| &tls.session),
             proxied: self.down.client.proxied.as_deref(),
             request_fields: Some((&request.fields, buf)),
+            sensitive: Some(&*self.snapshot.sensitive),
             redaction: &config.redaction,
         }
     }

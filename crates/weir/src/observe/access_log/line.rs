@@ -3,7 +3,9 @@
 use std::fmt::{self, Arguments};
 use std::io::Write;
 
+use ::http2::hpack::SensitiveNames;
 use h1::encode;
+use message::Known;
 use proxy_protocol::Received;
 
 use super::form::{Form, Json, Logfmt, Name, name};
@@ -111,6 +113,8 @@ pub struct Line<'a> {
     pub proxied: Option<&'a Received>,
     /// All fields of the request, and what they are spans of, for those that the configuration adds.
     pub request_fields: Option<(&'a message::Fields, &'a [u8])>,
+    /// Fields with credentials in the configuration of the request. The log may be older, and one of its fields a credential by now.
+    pub sensitive: Option<&'a SensitiveNames>,
     /// Parameters of queries whose values are blanked.
     pub redaction: &'a Redaction,
 }
@@ -156,6 +160,7 @@ impl Default for Line<'_> {
             tls: None,
             proxied: None,
             request_fields: None,
+            sensitive: None,
             redaction: &redact::BUILT_IN,
         }
     }
@@ -309,6 +314,9 @@ impl Line<'_> {
         if let Some((fields, buf)) = self.request_fields {
             for header in added {
                 let name = header.name.as_bytes();
+                if self.sensitive.is_some_and(|names| names.contains(Known::of(name), name)) {
+                    continue;
+                }
                 let found = fields.iter().find(|field| field.name.of_buf(buf).eq_ignore_ascii_case(name));
                 if let Some(field) = found {
                     F::added_key(out.bytes, &header.field);

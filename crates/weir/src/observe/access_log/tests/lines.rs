@@ -167,6 +167,7 @@ fn the_longest_line_fits() {
         tls: Some(&session),
         proxied: None,
         request_fields: None,
+        sensitive: None,
         redaction: &crate::config::redact::BUILT_IN,
     };
     for format in [LogFormat::Json, LogFormat::Combined, LogFormat::Logfmt] {
