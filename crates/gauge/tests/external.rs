@@ -52,7 +52,9 @@ fn k6_runs_and_is_read() {
     );
     let report = run(Tool::K6, &yaml).expect("a report");
     check(&report, &upstream);
-    assert!(report.total.requests.responses >= Some(190), "{:?}", report.total.requests);
+    // A busy machine may have left k6 no user for some.
+    let due = report.total.requests.responses.zip(report.total.requests.dropped);
+    assert!(due.is_some_and(|(responses, dropped)| responses + dropped >= 190), "{:?}", report.total.requests);
     assert_eq!(report.total.rate.requested, Some(100.0));
     let targets: Vec<String> = upstream.requests().iter().map(|request| request.head.target().to_owned()).collect();
     assert!(targets.iter().any(|target| target == "/c/5"), "captured: {targets:?}");

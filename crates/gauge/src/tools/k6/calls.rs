@@ -1,6 +1,5 @@
 //! Calls of gRPC in a script: their descriptors, messages and metadata.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,7 +30,7 @@ impl Calls {
     /// Writes descriptors into `folder`.
     pub(super) fn of(workload: &Workload, prepared: &Prepared, folder: &Path) -> Result<Self, ExternalError> {
         let mut methods = Vec::new();
-        let mut known: BTreeMap<Vec<u8>, PathBuf> = BTreeMap::new();
+        let mut known: Vec<(Vec<u8>, PathBuf)> = Vec::new();
         for (operation, prepared) in workload.operations.iter().zip(&prepared.operations) {
             let Some(method) = &prepared.grpc else {
                 return Err(
@@ -48,15 +47,15 @@ impl Calls {
             }
             let number = known.len();
             let descriptors = method.descriptors();
-            if !known.contains_key(&descriptors) {
+            if !known.iter().any(|(other, _)| *other == descriptors) {
                 let file = folder.join(format!("descriptors{number}.binpb"));
                 std::fs::write(&file, &descriptors)
                     .map_err(|error| ExternalError::File { file: file.clone(), error })?;
-                known.insert(descriptors, absolute(&file)?);
+                known.push((descriptors, absolute(&file)?));
             }
             methods.push(Arc::clone(method));
         }
-        Ok(Calls { methods, descriptors: known.into_values().collect(), folder: folder.to_owned() })
+        Ok(Calls { methods, descriptors: known.into_iter().map(|(_, file)| file).collect(), folder: folder.to_owned() })
     }
 
     /// What the fixed part of the script needs.
