@@ -209,7 +209,9 @@ class Gateway:
         self.out = folder / "weir.out"
         with self.out.open("w") as out:
             command = [program, "--config", "weir.yaml"]
-            self.process = subprocess.Popen(command, cwd=folder, stdout=out, stderr=out, env={**os.environ, **variables})
+            self.process = subprocess.Popen(
+                command, cwd=folder, stdout=out, stderr=out, env={**os.environ, **variables}
+            )
 
         def said(pattern):
             text = self.out.read_text()
@@ -426,7 +428,9 @@ def check_durations(checks, metrics):
         ("GET", None, "connect_failed", None, 1),
         ("POST", "200", None, "1.1", 1),
     ]
-    checks.equal("http.client.request.duration", counts("http.client.request.duration", *keys), sorted(expected, key=str))
+    checks.equal(
+        "http.client.request.duration", counts("http.client.request.duration", *keys), sorted(expected, key=str)
+    )
 
 
 def check_metrics(checks, gateway, collector, spans):

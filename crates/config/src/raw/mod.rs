@@ -160,6 +160,7 @@ impl Default for File {
             server_timing: ServerTiming::None,
             access_log: OrNone::None,
             telemetry: Telemetry::default(),
+            redact: Vec::new(),
             server: Server::default(),
             redis: None,
             upstreams: Map::default(),
