@@ -39,11 +39,13 @@ def plan(provider, folder, values, config):
     # JSON is a part of the language.
     arguments = "".join(f"  {name} = {json.dumps(value)}\n" for name, value in values.items())
     with tempfile.TemporaryDirectory() as tmp:
+        # Relative: of an absolute path the folder alone would be copied, without the module that it calls.
+        source = os.path.relpath(ROOT / folder, Path(tmp).resolve())
         (Path(tmp) / "weir.yaml").write_text(config)
         (Path(tmp) / "main.tf").write_text(
             f'terraform {{\n  required_providers {{\n    {provider} = {{ source = "hashicorp/{provider}" }}\n  }}\n}}\n\n'
             f'provider "{provider}" {{\n{features}}}\n\n'
-            f'module "weir" {{\n  source = "{ROOT / folder}"\n  config = file("${{path.module}}/weir.yaml")\n{arguments}}}\n'
+            f'module "weir" {{\n  source = "{source}"\n  config = file("${{path.module}}/weir.yaml")\n{arguments}}}\n'
         )
         for arguments in (["init"], ["validate"], ["plan", "-out=plan"], ["show", "-json", "plan"]):
             command = [sys.argv[1], *arguments, *([] if "-json" in arguments else ["-no-color"])]
@@ -144,10 +146,10 @@ def azure(checks):
         [(one["server"], one["identity"], one["password_secret_name"]) for one in app["registry"]],
         [("example.azurecr.io", identity, None)],
     )
-    vault = next(one for one in app["secret"] if one["name"] == "redis-url")
+    vault = {one["name"]: one for one in app["secret"]}.get("redis-url", {})
     same(
         "secret",
-        (vault["key_vault_secret_id"], vault["identity"], vault["value"]),
+        (vault.get("key_vault_secret_id"), vault.get("identity"), vault.get("value")),
         (more["secrets"]["REDIS_URL"], identity, None),
     )
     variables = {one["name"]: one["secret_name"] for one in app["template"][0]["container"][0]["env"]}
