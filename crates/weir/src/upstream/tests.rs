@@ -92,6 +92,7 @@ pub(super) fn config(upstreams: Vec<config::Upstream>) -> Config {
         server_timing: crate::config::ServerTiming::None,
         access_log: None::<AccessLog>,
         telemetry: config::Telemetry::default(),
+        redaction: config::redact::Redaction::default(),
         server: Server {
             max_connections: 1,
             max_connections_per_client: None,

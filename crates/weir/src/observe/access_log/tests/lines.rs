@@ -238,7 +238,7 @@ fn a_logfmt_line() {
             r#"time=2024-12-31T23:59:59.123Z client=192.0.2.7 protocol=HTTP/1.1 method=GET host=api.example.com path=/infer "#,
             r#"query="a=1&token=[redacted]" status=200 route="" upstream=python target=127.0.0.1:8001 bytes_in=310 bytes_out=1234 "#,
             r#"duration_ms=41.234 upstream_ms=40.000 attempts=1 request_id=0123456789abcdef user_agent="curl \"8\"" fallback=true "#,
-            r#"violations="[{\"in\":\"body\"}]""#,
+            r#"violations="[{\"in\":\"body\"}]" why="A fallback responded (upstream python)""#,
             "\n"
         )
     );
