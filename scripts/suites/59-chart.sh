@@ -58,7 +58,7 @@ eks knows_the_annotation service.annotations.service\.beta\.kubernetes\.io/aws-l
 aks knows_the_annotation service.annotations.service\.beta\.kubernetes\.io/aws-load-balancer-scheme=internal
 eks a_listener_does_not_read_them config.listen[1]=0.0.0.0:8081
 eks no_listener_at_the_port config.listen[1].bind=0.0.0.0:8082
-eks not_in_trusted_proxies config.trusted_proxies=null
+eks no_listener_takes_PROXY_headers config.trusted_proxies=null
 aks does_not_see_who_the_client_is service.externalTrafficPolicy=Cluster
 gke has_no_load_balancer service.type=ClusterIP
 gke may_need_24_s preStopSleep=5
