@@ -231,6 +231,29 @@ fn the_access_log_has_the_configured_fields() {
     }
 }
 
+/// The log's fields are those of the start; a later configuration may say that one of them is a credential.
+#[test]
+fn a_field_that_became_a_credential_is_logged_no_more() {
+    let (upstream, dead) = (Upstream::start(responder::ok("hello")), Port::free());
+    let builder = Weir::builder(env!("CARGO_BIN_EXE_weir"));
+    let path = builder.dir().join("access.log");
+    let log = |fields: &str| format!("access_log: {{path: '{}'{fields}}}", path.display());
+    let before = yaml(&upstream, &dead, &log(", fields: {add: [header:X-Partner-Token, header:X-Tenant]}"));
+    let weir = builder.config(before).start();
+    let fields = [("Host", "a"), ("X-Partner-Token", "hush"), ("X-Tenant", "t")];
+    assert_eq!(weir.request("GET", "/l", &fields, "").status(), 200);
+    let after = yaml(&upstream, &dead, &log("")).replace("X-Api-Token: hush", "X-Partner-Token: hush");
+    weir.rewrite_config(&after);
+    let admin = weir.admin_addr();
+    let mut client = RawClient::connect(admin);
+    client.request("POST", "/reload", &[("Host", &admin.to_string())], "");
+    assert_eq!(client.read_response().status(), 200);
+    assert_eq!(weir.request("GET", "/l", &fields, "").status(), 200);
+    let lines = lines(&path, 2);
+    assert_eq!((&lines[0]["header_x_partner_token"], &lines[0]["header_x_tenant"]), (&"hush".into(), &"t".into()));
+    assert_eq!((&lines[1]["header_x_partner_token"], &lines[1]["header_x_tenant"]), (&Value::Null, &"t".into()));
+}
+
 /// The process ends first, for each of the reasons that it has to.
 #[test]
 fn exchanges_that_are_cut_off_have_a_line() {
