@@ -28,7 +28,7 @@ pub(super) fn render(line: &Line<'_>, out: &mut Vec<u8>, clock: &mut Rfc3339) {
     write!(out, " {}\" {} {} \"", line.protocol, line.status, line.response_bytes)
         .expect("a Vec takes what is written");
     line::shown_url(line.redaction, or_dash(line.referer.unwrap_or_default()), |shown| {
-        escape(out, shown, line::FIELD, b'"')
+        escape(out, shown, line::FIELD, b'"');
     });
     out.extend_from_slice(b"\" \"");
     escape(out, or_dash(line.user_agent.unwrap_or_default()), line::FIELD, b'"');

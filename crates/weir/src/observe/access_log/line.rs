@@ -237,7 +237,7 @@ impl Line<'_> {
         value::<F>(out, name!("path"), |out| shown_url(self.redaction, self.path, |shown| F::text(out, shown, PATH)));
         if let Some(query) = self.query {
             value::<F>(out, name!("query"), |out| {
-                shown_query(self.redaction, query, |shown| F::text(out, shown, PATH))
+                shown_query(self.redaction, query, |shown| F::text(out, shown, PATH));
             });
         }
         count::<F>(out, name!("status"), u64::from(self.status));
@@ -267,7 +267,7 @@ impl Line<'_> {
         text::<F>(out, name!("user_agent"), self.user_agent, FIELD);
         if let Some(referer) = self.referer {
             value::<F>(out, name!("referer"), |out| {
-                shown_url(self.redaction, referer, |shown| F::text(out, shown, FIELD))
+                shown_url(self.redaction, referer, |shown| F::text(out, shown, FIELD));
             });
         }
         if self.fallback {

@@ -57,7 +57,10 @@ pub struct ClientSeries {
 
 /// The histograms of all workers, by series and worker; those above the bound under none.
 #[derive(Debug)]
-struct All<S>(Mutex<HashMap<Option<S>, Vec<(usize, Arc<Histogram>)>>>);
+struct All<S>(Mutex<HashMap<Option<S>, OfWorkers>>);
+
+/// Histograms with the numbers of their workers.
+type OfWorkers = Vec<(usize, Arc<Histogram>)>;
 
 impl<S> Default for All<S> {
     fn default() -> Self {
@@ -80,7 +83,7 @@ impl<S: Clone + Eq + Hash> All<S> {
     }
 
     fn totals(&self) -> Vec<(Option<S>, Total)> {
-        let total = |(series, workers): (&Option<S>, &Vec<(usize, Arc<Histogram>)>)| {
+        let total = |(series, workers): (&Option<S>, &OfWorkers)| {
             let mut total = Total::default();
             workers.iter().for_each(|(_, histogram)| total.add(histogram));
             (series.clone(), total)
