@@ -90,14 +90,30 @@ class Store:
 
     def pages(self, first: str, last: str) -> dict:
         ui = subprocess.Popen(
-            [self.gauge, "ui", "--listen", "127.0.0.1:0", "--store", str(self.file), "--folder", str(self.file.parent / "ui")],
+            [
+                self.gauge,
+                "ui",
+                "--listen",
+                "127.0.0.1:0",
+                "--store",
+                str(self.file),
+                "--folder",
+                str(self.file.parent / "ui"),
+            ],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
         try:
             url = re.search(r"http://\S+?/", ui.stdout.readline())[0]
-            paths = ["", "runs", "runs?page=20", f"runs/{last}", f"compare?a={first}&b={last}", "trends?system=weir&metric=p99_ms"]
+            paths = [
+                "",
+                "runs",
+                "runs?page=20",
+                f"runs/{last}",
+                f"compare?a={first}&b={last}",
+                "trends?system=weir&metric=p99_ms",
+            ]
             seen = {}
             for path in paths:
                 sizes = []
@@ -129,7 +145,17 @@ workloads:
   - {{name: read, operations: [{{id: getItem, params: {{id: 7}}}}], load: {{closed: {{users: 16, duration: 40s}}}}}}
 """)
     events = folder / "events.jsonl"
-    command = ["gauge", "run", str(evaluation), "--out", str(folder / "out"), "--store", "none", "--events", str(events)]
+    command = [
+        "gauge",
+        "run",
+        str(evaluation),
+        "--out",
+        str(folder / "out"),
+        "--store",
+        "none",
+        "--events",
+        str(events),
+    ]
     said = folder / "said"
     with said.open("w") as out:
         run = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
@@ -163,7 +189,10 @@ def report(file: Path) -> dict:
         subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
 
     load("about:blank")
-    seen = {"bytes": file.stat().st_size, "file": str(file.relative_to(rig.ROOT)) if file.is_relative_to(rig.ROOT) else file.name}
+    seen = {
+        "bytes": file.stat().st_size,
+        "file": str(file.relative_to(rig.ROOT)) if file.is_relative_to(rig.ROOT) else file.name,
+    }
     return seen | {"opened": timed(5, lambda: load(file.as_uri())), "empty": timed(5, lambda: load("about:blank"))}
 
 
