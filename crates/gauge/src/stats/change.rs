@@ -56,9 +56,13 @@ fn search(values: &[f64], offset: usize, found: &mut Vec<(usize, f64)>) {
     }
     let mut ranks = ranks(values);
     let (at, statistic) = largest(&ranks);
+    if at == 0 {
+        return;
+    }
     // Fixed, so that a series always has the same changes.
     let mut random = Random::new(values.len() as u64);
     let mut reached = 0;
+    let share = |reached: usize| (reached + 1) as f64 / (PERMUTATIONS + 1) as f64;
     for _ in 0..PERMUTATIONS {
         for index in (1..ranks.len()).rev() {
             let other = (random.share() * (index + 1) as f64) as usize;
@@ -66,11 +70,12 @@ fn search(values: &[f64], offset: usize, found: &mut Vec<(usize, f64)>) {
         }
         // The same values in another order may differ in the last digit.
         reached += usize::from(largest(&ranks).1 >= statistic * (1.0 - 1e-9));
+        // More permutations only make it more probable.
+        if share(reached) > SIGNIFICANCE {
+            return;
+        }
     }
-    let p = (reached + 1) as f64 / (PERMUTATIONS + 1) as f64;
-    if p > SIGNIFICANCE || at == 0 {
-        return;
-    }
+    let p = share(reached);
     found.push((offset + at, p));
     search(&values[..at], offset, found);
     search(&values[at..], offset + at, found);

@@ -176,7 +176,7 @@ fn modes_and_payloads_without_a_meaning_are_refused() {
     };
     let load = "load: {closed: {users: 1, iterations: 9}}";
     for (workload, load, payload, expected) in [
-        (format!("{load}, generator: wrk"), "smoke", "", "wrk sends it"),
+        ("load: {closed: {users: 1, duration: 2s}}, generator: wrk".to_owned(), "smoke", "", "wrk sends it"),
         (format!("{load}, warmup: {{iterations: 3}}"), "short", "", "its warm-up is a number of requests"),
         (load.to_owned(), "own", "4k", "A size of payloads has no meaning"),
     ] {
