@@ -9,6 +9,7 @@ use super::source::Source;
 use super::yaml::Node;
 use crate::load::payload;
 use crate::plan::{DEFAULT_EVENT, Mode, Plan, Sender, Warmup, Workload, event_name, file_name};
+use crate::tools::Tool;
 
 /// Sizes of events that have a name, in bytes.
 pub(super) const SIZES: [usize; 5] = [DEFAULT_EVENT, 4 << 10, 8 << 10, 32 << 10, 64 << 10];
@@ -94,9 +95,11 @@ fn check(source: &Source, choices: &ServiceChoices) -> Result<Chosen, String> {
 /// Whether a mode has a meaning for a workload.
 fn suits(mode: Mode, workload: &Workload) -> Result<(), String> {
     let why = match (&workload.generator, workload.warmup) {
+        (Sender::Gauge | Sender::External { tool: Tool::K6, script: None }, Warmup::Requests(_)) => {
+            "its warm-up is a number of requests, and phases have none".to_owned()
+        }
+        (Sender::Gauge | Sender::External { tool: Tool::K6, script: None }, _) => return Ok(()),
         (Sender::External { tool, .. }, _) => format!("{} sends it, which has no phases", tool.name()),
-        (Sender::Gauge, Warmup::Requests(_)) => "its warm-up is a number of requests, and phases have none".to_owned(),
-        (Sender::Gauge, _) => return Ok(()),
     };
     let (mode, name) = (mode.name(), &workload.name);
     Err(format!(

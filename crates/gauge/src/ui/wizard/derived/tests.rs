@@ -189,6 +189,9 @@ fn modes_and_payloads_without_a_meaning_are_refused() {
         assert!(why.contains(expected), "{why}");
         assert!(folder.text(&choose(&folder, |_| {})).is_ok(), "as it is, it can be run");
     }
+    let of_k6 = with(&format!("{load}, generator: k6"));
+    let text = of_k6.text(&choose(&of_k6, |choices| choices.load = "short".to_owned()));
+    assert!(text.as_ref().is_ok_and(|text| text.contains("mode: short") && text.contains("generator: k6")), "{text:?}");
 }
 
 #[test]
