@@ -221,8 +221,9 @@ fn reloads_take_overs_restarts_and_a_drain_with_everything_in_use_fail_no_reques
         let rounds = take_overs + restarts + 1;
         for _ in 0..reloads / rounds + usize::from(round < reloads % rounds) {
             number += 1;
-            file.write(&config(directory, &world, number));
+            // Before the file: the process also reads it by itself.
             let mark = running.mark();
+            file.write(&config(directory, &world, number));
             reload(&running, &format!("new-{number} added"));
             assert_eq!(running.admin_get("/metrics").status(), 200);
             if number % 2 == 1 {
