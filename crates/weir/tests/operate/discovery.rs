@@ -10,7 +10,7 @@ use serde_json::Value;
 use testkit::{Gate, Signal, Upstream, Weir, responder, wait};
 
 use super::load::{Load, Request, Way};
-use super::{DEADLINE, File, program, reload, take_over};
+use super::{DEADLINE, File, program, reload, rewrite, take_over};
 
 /// A file of targets.
 struct Targets(PathBuf);
@@ -99,8 +99,7 @@ fn reloads_take_overs_and_drains_go_on_with_a_file_in_use() {
     let id = upstream(&running)["targets"][0]["id"].clone();
 
     // From a list to a file: the target stays the same one.
-    file.write(&from_file);
-    reload(&running, "upstream u changed");
+    rewrite(&file, &from_file, &running, "upstream u changed");
     load.wait_for(20);
     assert_eq!(upstream(&running)["targets"][0]["id"], id);
     targets.replace(&list(&[a, b]));
@@ -132,12 +131,10 @@ fn reloads_take_overs_and_drains_go_on_with_a_file_in_use() {
     wait_for_targets(&running, &[a]);
     load.wait_for(20);
 
-    file.write(&listed);
-    reload(&running, "upstream u changed");
+    rewrite(&file, &listed, &running, "upstream u changed");
     assert_eq!(upstream(&running)["sources"], Value::Array(Vec::new()));
     load.wait_for(20);
-    file.write(&from_file);
-    reload(&running, "upstream u changed");
+    rewrite(&file, &from_file, &running, "upstream u changed");
     load.expect_the_end();
     running.signal(Signal::TERM);
     assert_eq!(running.wait_for_exit(DEADLINE).code(), Some(0));

@@ -11,7 +11,7 @@ use tls::server::{Listener, Options, Tickets};
 use tls::{Alpn, Certificate, Names};
 
 use super::load::{Load, Request, Way};
-use super::{DEADLINE, File, credentials, reload, take_over, trusting};
+use super::{DEADLINE, File, credentials, rewrite, take_over, trusting};
 
 /// What the admin listener wants to see.
 const TOKEN: &str = "console-token-0123456789";
@@ -221,10 +221,8 @@ fn reloads_take_overs_restarts_and_a_drain_with_everything_in_use_fail_no_reques
         let rounds = take_overs + restarts + 1;
         for _ in 0..reloads / rounds + usize::from(round < reloads % rounds) {
             number += 1;
-            // Before the file: the process also reads it by itself.
             let mark = running.mark();
-            file.write(&config(directory, &world, number));
-            reload(&running, &format!("new-{number} added"));
+            rewrite(&file, &config(directory, &world, number), &running, &format!("new-{number} added"));
             assert_eq!(running.admin_get("/metrics").status(), 200);
             if number % 2 == 1 {
                 let find = |line: &str| {

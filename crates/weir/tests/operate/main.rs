@@ -71,7 +71,17 @@ fn trusting(certificates: &Certificates, alpn: Alpn) -> Arc<ClientConfig> {
 
 /// Sends SIGHUP and waits until a configuration is in force.
 fn reload(gateway: &Process, marker: &str) {
+    reload_since(gateway.mark(), gateway, marker);
+}
+
+/// Writes the configuration and waits until it is in force, whether by SIGHUP or because the process looked at the file just then.
+fn rewrite(file: &File, text: &str, gateway: &Process, marker: &str) {
     let mark = gateway.mark();
+    file.write(text);
+    reload_since(mark, gateway, marker);
+}
+
+fn reload_since(mark: testkit::Mark, gateway: &Process, marker: &str) {
     gateway.signal(testkit::Signal::HUP);
     let is_reloaded = |line: &str| (line.contains("configuration reloaded") && line.contains(marker)).then_some(());
     gateway.wait_for_line_after(mark, "the reload", DEADLINE, is_reloaded);

@@ -12,7 +12,7 @@ use tls::server::{Listener, Options, Tickets};
 use tls::{Certificate, Names};
 
 use super::load::{Load, Request};
-use super::{DEADLINE, File, reload, take_over};
+use super::{DEADLINE, File, reload, rewrite, take_over};
 
 /// Status of the script when this system gives no namespaces.
 const NO_NAMESPACES: i32 = 77;
@@ -123,12 +123,10 @@ fn under_load() {
     dns.set_service(NAME, 1, &[record(0, a), record(0, b)]);
     wait_for_targets(&running, &[a, b]);
     load.wait_for(20);
-    file.write(&of(&a.url()));
-    reload(&running, "upstream u changed");
+    rewrite(&file, &of(&a.url()), &running, "upstream u changed");
     wait_for_targets(&running, &[a]);
     load.wait_for(20);
-    file.write(&service);
-    reload(&running, "upstream u changed");
+    rewrite(&file, &service, &running, "upstream u changed");
     wait_for_targets(&running, &[a, b]);
     load.wait_for(20);
     load.expect_the_end();
